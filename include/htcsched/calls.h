@@ -50,7 +50,8 @@ typedef enum htc_call {
     /* An agent asks, or a worker (htcsched/worker.h): */
     HTC_CALL_STAGE_IN = 1, /**< u64 run, attempt, str user, u64 tasks of the job, u32 compat (0: none, 1: Slurm's environment, 2: SGE's),
                                 bytes task (htc_task_from_bytes): make the private scratch directory and the inputs. HTC_ESTAGEIN,
-                                HTC_EINPUT, HTC_EPATH: the task's fault; HTC_ENOSPC, HTC_EIO: the node's */
+                                HTC_EINPUT, HTC_EPATH: the task's fault; HTC_ENOTFOUND: an upload or object that it reads is not here,
+                                HTC_ECORRUPT: it has another hash; HTC_ENOSPC, HTC_EIO: the node's fault */
     HTC_CALL_RUN = 2,      /**< u64 run -> outcome, without outputs, when its process and all that it has started have ended. Several may be asked
                                 for: those beyond the host's slots begin when one is free. HTC_AGAIN: it was taken back before it
                                 began (TAKE_BACK, SIGNAL); HTC_ENOSPC, HTC_EIO: the node's fault */

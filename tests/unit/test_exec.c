@@ -446,7 +446,7 @@ Test(exec, uploads_are_staged_in_by_hash)
     write_file(path, "echo from the bl0b\n");
     d.ran = 0;
     drive_run(&d);
-    cr_expect(eq(int, d.staged_in, HTC_ESTAGEIN));
+    cr_expect(eq(int, d.staged_in, HTC_ECORRUPT));
     cr_expect(strstr(d.text, "staged in wrong") != NULL, "%s", d.text);
     cr_expect(eq(int, d.ran, 0));
     drive_close(&d);
@@ -461,7 +461,7 @@ Test(exec, bad_inputs_are_refused_with_their_path)
     } cases[] = {
         { "x", "file:///no/such/file", HTC_EINPUT, "/no/such/file" },
         { "x", "file:///tmp", HTC_EINPUT, "not a regular file" },
-        { "x", "htc:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", HTC_EINPUT, "blobs/0123" },
+        { "x", "htc:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", HTC_ENOTFOUND, "blobs/0123" },
         /* impossible names do not even get through the decoder */
         { "../x", "file:///etc/hostname", HTC_EPROTO, "" },
         { "a/../../x", "file:///etc/hostname", HTC_EPROTO, "" },

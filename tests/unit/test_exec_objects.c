@@ -548,6 +548,6 @@ Test(exec_objects, a_spoilt_object_is_not_staged_in)
     d.task.n_in = 1;
     shell(&d, "cat in");
     drive_run(&d);
-    cr_expect(eq(int, d.staged_in, HTC_ESTAGEIN) && d.ran == 0, "%s", d.text);
+    cr_expect(eq(int, d.staged_in, HTC_ECORRUPT) && d.ran == 0, "%s", d.text);
     drive_close(&d);
 }

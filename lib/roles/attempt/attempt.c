@@ -367,7 +367,7 @@ static void staged_in(attempt_holder *h, attempt *t, const htc_input *in)
     } else if (in->status == HTC_ENOSPC || in->status == HTC_EIO)
         node_failed(h, t, in, "staging in");
     else if (!pause_staging(h, t, in->status, ATTEMPT_PAUSED_IN)) {
-        htc_status status = is_transient(in->status) ? HTC_ESTAGEIN : in->status;
+        htc_status status = is_transient(in->status) || in->status == HTC_ECORRUPT ? HTC_ESTAGEIN : in->status == HTC_ENOTFOUND ? HTC_EINPUT : in->status;
         htc__attempt_outcome_set(h, t, status, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
                                  in->body.len ? (const char *)in->body.data : "");
         end(h, t);
