@@ -10,7 +10,7 @@ typedef struct subcommand {
     htc_status (*run)(flow_call *k);
 } subcommand;
 
-enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, LOGS, FETCH, REPORT, RENDER, CANCEL, RESUME, RM, FLOW_COMMANDS };
+enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, LOGS, FETCH, REPORT, RENDER, SET, CANCEL, RESUME, RM, FLOW_COMMANDS };
 
 static const subcommand subcommands[FLOW_COMMANDS] = {
     [RUN] = { "run", "FILE | - | --shape SHAPE --tasks N", "Run a flow, and wait for its end.", 0, 1, flow_run },
@@ -23,6 +23,7 @@ static const subcommand subcommands[FLOW_COMMANDS] = {
     [FETCH] = { "fetch", "ID[.TASK]", "Fetch the files of a flow that was run with --scratch.", 1, 1, flow_fetch },
     [REPORT] = { "report", "ID", "What a flow took: times, slots busy, efficiency.", 1, 1, flow_report },
     [RENDER] = { "render", "ID | FILE | -", "Draw a flow: its tasks, and how they stand.", 0, 1, flow_render },
+    [SET] = { "set", "ID", "Put another policy in force while a flow runs.", 1, 1, flow_set },
     [CANCEL] = { "cancel", "ID[.TASKS]", "Cancel a flow, or tasks and what depends on them.", 1, 1, flow_cancel },
     [RESUME] = { "resume", "ID", "Run what is missing of a flow that has ended.", 1, 1, flow_resume },
     [RM] = { "rm", "ID", "Remove the records of a flow that has ended.", 1, 1, flow_rm },
@@ -46,6 +47,9 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { RUNS, { "detach", 'd', OPT_FLAG, &k->detach, NULL, "do not wait for its end" } },
         { RUNS, { "watch", 0, OPT_FLAG, &k->watch, NULL, "show how it gets on, also where no terminal is" } },
         { OF(RUN), { "scratch", 0, OPT_FLAG, &k->scratch, NULL, "run each task in a directory of its own: bring what it reads (in=), keep what it makes (out=)" } },
+        { RUNS | OF(SET), { "policy", 0, OPT_TEXT, &k->policy, "NAME", "where tasks wait that read files: flds, rlds, mdl or mlb (flds)" } },
+        { RUNS | OF(SET), { "steal", 0, OPT_TEXT, &k->steal, "NAME", "whom idle workers ask: random, static, near, mesh-2d, mesh-3d, one, two, log2 or sqrt" } },
+        { OF(RUN), { "tt", 0, OPT_TEXT, &k->tt, "TIME[:RULE]", "of flds: tasks that wait longer may be stolen (10s); RULE: fixed, steal or move" } },
         { OF(RUN), { "slots", 0, OPT_COUNT, &k->slots, "N", "of the system that is started where none runs" } },
         { OF(RUN), { "keep", 0, OPT_FLAG, &k->keep, NULL, "keep that system's directory, with what tasks printed" } },
         { READS, { "format", 'f', OPT_TEXT, &k->format, "FORM", "text, jsonl, dax, wfcommons or jobs (by its content)" } },

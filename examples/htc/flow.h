@@ -13,7 +13,7 @@ typedef struct flow_call {
     cli        *c;
     words       w; /* behind the subcommand */
     /* which flow */
-    const char *format, *shape, *length, *data, *out, *to, *svg;
+    const char *format, *shape, *length, *data, *out, *to, *svg, *policy, *steal, *tt;
     words       programs; /* KIND=PROGRAM */
     double      time_scale, size_scale;
     int64_t     tasks, degree, seed;
@@ -22,6 +22,9 @@ typedef struct flow_call {
     uint32_t    detach, watch, scratch, keep, failed, tiles, errors, all;
     htc_store  *store;
 } flow_call;
+
+/* A number with ns, us, ms, s, m, h or d; alone it is in seconds. 0: it is none. */
+int flow_time(const char *text, htc_ns *ns);
 
 /* flow_read.c: the file that is named, or what --shape asks for. Checked. */
 htc_status flow_read(flow_call *k, htc_flow **out);
@@ -36,6 +39,7 @@ htc_status flow_resume(flow_call *k);
 htc_status flow_status(flow_call *k);
 htc_status flow_tasks(flow_call *k);
 htc_status flow_cancel(flow_call *k);
+htc_status flow_set(flow_call *k);
 htc_status flow_rm(flow_call *k);
 htc_status flow_open_store(flow_call *k);
 htc_status flow_number(flow_call *k, const char *word, uint64_t *id);

@@ -33,8 +33,7 @@ static htc_status find_format(flow_call *k, const char *option, const char *name
 
 /* ---- generated ---- */
 
-/* A number with ns, us, ms, s, m, h or d; alone it is in seconds. 0: it is none. */
-static int one_time(const char *text, htc_ns *ns)
+int flow_time(const char *text, htc_ns *ns)
 {
     static const struct {
         const char *name;
@@ -56,9 +55,9 @@ static htc_status range_of_times(flow_call *k, const char *text, htc_ns *low, ht
     char *copy = must_dup(text), *colon = strchr(copy, ':');
     if (colon)
         *colon = '\0';
-    int good = one_time(copy, low);
+    int good = flow_time(copy, low);
     *high = *low;
-    good = good && (!colon || one_time(colon + 1, high)) && *high >= *low;
+    good = good && (!colon || flow_time(colon + 1, high)) && *high >= *low;
     free(copy);
     return good ? HTC_OK : cli_error(k->c, HTC_EUSAGE, "--length", "10ms, or 0:100ms for any length between", "'%.40s' is no time", text);
 }

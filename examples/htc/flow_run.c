@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "htcsched/config.h"
+#include "htcsched/locality.h"
 #include "htcsched/state.h"
 
 #define LOOK_S 0.05 /* between looks, growing to */
@@ -163,6 +164,20 @@ typedef struct source {
     uint64_t        from, tasks;
 } source;
 
+/* TIME[:RULE] */
+static htc_status read_tt(flow_call *k, htc_flows_options *o)
+{
+    static const char *const rules[] = { [HTC_LOCALITY_TT_FIXED] = "fixed", [HTC_LOCALITY_TT_STEAL] = "steal", [HTC_LOCALITY_TT_MOVE] = "move" };
+    char                    *copy = must_dup(k->tt), *colon = strchr(copy, ':');
+    if (colon)
+        *colon = '\0';
+    while (colon && o->tt_rule <= HTC_LOCALITY_TT_MOVE && strcmp(colon + 1, rules[o->tt_rule]) != 0)
+        o->tt_rule++;
+    int good = flow_time(copy, &o->tt_ns) && o->tt_ns > 0 && o->tt_rule <= HTC_LOCALITY_TT_MOVE;
+    free(copy);
+    return good ? HTC_OK : cli_error(k->c, HTC_EUSAGE, "--tt", "10s, or 10s:steal; fixed, steal and move are the rules", "'%.40s' is no time", k->tt);
+}
+
 static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
 {
     uint64_t          seats = seats_of(k, of->flow ? of->tasks : UINT64_MAX);
@@ -170,6 +185,11 @@ static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
     htc_flows_options_init(&o, sizeof o);
     o.tries = k->tries > 0 && k->tries < INT32_MAX ? (uint32_t)k->tries : 0;
     o.max_fails = k->max_fails > 0 ? (uint64_t)k->max_fails : 0;
+    o.policy = k->policy;
+    o.steal = k->steal;
+    htc_status s = k->tt ? read_tt(k, &o) : HTC_OK;
+    if (s != HTC_OK)
+        return s;
     o.workers = seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;
     if (!of->flow)
         return htc_flows_resume(k->store, of->from, &o, id, &of->tasks, &k->c->error);
@@ -178,7 +198,7 @@ static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
         o.inputs = here;
     else
         o.directory = here;
-    htc_status s = htc_flows_submit(k->store, of->flow, &o, id, &k->c->error);
+    s = htc_flows_submit(k->store, of->flow, &o, id, &k->c->error);
     free(here);
     return s;
 }

@@ -38,9 +38,10 @@ const char *flow_state_name(const htc_flows_view *v)
 
 json_t *flow_view_json(uint64_t id, const htc_flows_view *v)
 {
-    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
+    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
                      "graph", (int)v->graph, "tasks", (json_int_t)v->tasks, "done", (json_int_t)v->done, "failed", (json_int_t)v->failed, "cancelled",
-                     (json_int_t)v->cancelled, "workers", (json_int_t)v->workers, "slots", (json_int_t)v->slots);
+                     (json_int_t)v->cancelled, "workers", (json_int_t)v->workers, "slots", (json_int_t)v->slots, "data", (int)v->data, "policy", v->policy,
+                     "steal", v->steal);
 }
 
 htc_status flow_status(flow_call *k)
@@ -64,6 +65,8 @@ htc_status flow_status(flow_call *k)
            v.graph ? "with dependencies" : "a bag");
     printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " tasks ended\n", filled, "########################################", 40 - filled, "", ended, v.tasks);
     printf("done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "  workers %u  slots %u\n", v.done, v.failed, v.cancelled, v.workers, v.slots);
+    if (v.data)
+        printf("its tasks read files of each other: placed by %s\n", v.policy);
     return HTC_OK;
 }
 
@@ -130,6 +133,26 @@ htc_status flow_tasks(flow_call *k)
 }
 
 /* ---- cancelled, removed ---- */
+
+htc_status flow_set(flow_call *k)
+{
+    htc_flows_view v = { .size = sizeof v };
+    uint64_t       id = 0;
+    htc_status     s = flow_number(k, k->w.at[0], &id);
+    if (s == HTC_OK && !k->policy && !k->steal)
+        s = cli_error(k->c, HTC_EUSAGE, "", "--policy mdl, or --steal near", "what is to be set is missing");
+    if (s == HTC_OK)
+        s = flow_open_store(k);
+    if (s == HTC_OK)
+        s = htc_flows_set(k->store, id, k->policy, k->steal, &k->c->error);
+    if (s == HTC_OK)
+        s = htc_flows_look(k->store, id, &v, &k->c->error);
+    if (s == HTC_OK && k->c->json)
+        flow_put_json(k, flow_view_json(id, &v));
+    else if (s == HTC_OK)
+        printf("flow %" PRIu64 ": policy %s, steal %s\n", id, v.policy, v.steal[0] ? v.steal : "by default");
+    return s;
+}
 
 htc_status flow_cancel(flow_call *k)
 {

@@ -42,10 +42,16 @@ typedef struct htc_flows_options {
                                 that it makes (out). Builtins have none */
     const char *inputs;    /**< without directory: where files lie that commands read and no task of the flow makes, absolute, on each node; NULL:
                                 such files are not looked for */
+    const char *policy;    /**< where tasks wait that read files: "flds", "rlds", "mdl" or "mlb" (htcsched/locality.h); NULL: "flds" */
+    const char *steal;     /**< whom idle workers ask for tasks: a policy of htcsched/steal.h by its name, at most 31 bytes; NULL: the default */
+    uint32_t    tt_rule;   /**< htc_locality_tt_rule, of "flds" */
+    htc_ns      tt_ns;     /**< where the time threshold of "flds" begins; 0: its default */
+    uint64_t    ratio;     /**< of "flds" and "rlds", in millionths; 0: 500,000 */
+    uint64_t    bytes_per_s; /**< between two nodes, for these policies; 0: 125,000,000 */
 } htc_flows_options;
 
 /** Options that are all default. */
-#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL }
+#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
 
 /** Where a flow stands. */
 typedef enum htc_flows_state {
@@ -71,6 +77,9 @@ typedef struct htc_flows_view {
     uint32_t tries;     /**< how often a task is run at most */
     char     user[64];  /**< whose it is */
     uint64_t max_fails; /**< beyond so many failed tasks all that has not ended is cancelled; 0: never */
+    uint32_t data;      /**< 1: some of its tasks read what others make */
+    char     policy[8]; /**< where tasks wait that read files */
+    char     steal[32]; /**< whom idle workers ask; "": the default */
 } htc_flows_view;
 
 /** What a task waits for, as it knows it. */
@@ -187,6 +196,20 @@ HTC_API htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_f
  * Cost: two round trips.   Since: 0.2
  */
 HTC_API htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, htc_error *error);
+
+/**
+ * Put other policies in force. Workers follow at once; tasks that wait already stay where they are, unless the new policy moves them.
+ *
+ * @param[in,out] store   nothing outstanding
+ * @param[in]     id      its number
+ * @param[in]     policy  as htc_flows_options.policy; NULL: as it is
+ * @param[in]     steal   as htc_flows_options.steal; "": the default; NULL: as it is
+ * @param[out]    error   why; NULL is fine
+ * @return HTC_OK; HTC_ENOTFOUND: no such flow, or no such policy; HTC_EBUSY: it has ended; as htc_store_ask
+ *
+ * Cost: two round trips.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_set(htc_store *store, uint64_t id, const char *policy, const char *steal, htc_error *error);
 
 /**
  * How a flow stands. Counts of one that runs may be behind what has happened, never ahead.

@@ -61,14 +61,14 @@
     X(WORKER_LOAD, 321)     /* seq, tasks */                                                                           \
     X(WORKER_STEAL, 322)    /* seq, to: the thief's ledger */                                                          \
     X(WORKER_GIVEN, 323)    /* seq, tasks, the note */                                                                 \
-    X(WORKER_NOTE, 324)     /* the note: it waits to be accepted */                                                    \
+    X(WORKER_NOTE, 324)     /* the note: it waits to be accepted; seq 1: its tasks are pushed to where their data is */ \
     X(WORKER_ACCEPTED, 325) /* the note */                                                                             \
     X(WORKER_CLEARED, 326)  /* the note */                                                                             \
     X(WORKER_NUDGE, 327)    /* there is work to steal */                                                               \
     X(WORKER_TOLD, 328)     /* to: a ledger, note: a task that waits in it and has news, seq: how often it was sent on */ \
     X(WORKER_NOT_OWNER, 329) /* the same: it is somebody else's ledger */                                              \
     X(WORKER_COUNTS, 330)   /* from: a ledger; tasks, note, to: done, failed and cancelled, to who looks for the end */ \
-    X(WORKER_COUNTED, 331)  /* the same: that is known */                                                              \
+    X(WORKER_COUNTED, 331)  /* the same: that is known; seq: tasks of the flow that have ended, as far as is known */    \
     X(WORKER_REDO, 332)     /* note: a task that the receiver has claimed to make again: does it? */                   \
     /* between workers: lib/roles/worker/objects_wire.h */                                                             \
     X(OBJECT_ASK, 340)      /* 32 B hash, u64 offset, u32 len, varint flow */                                          \

@@ -81,8 +81,8 @@ for round in $(seq 5); do
     sleep 0.5
     ended && break
     victim= # the one that has most: what it made is needed
-    for slot in $(cd "$dir/slots" && ls -d local.*/objects 2> /dev/null | cut -d/ -f1); do
-        n=$(find "$dir/slots/$slot/objects" -type f 2> /dev/null | wc -l)
+    for slot in $(cd "$dir/slots" && ls -d local.*.objects 2> /dev/null | cut -d. -f1,2); do
+        n=$(find "$dir/slots/$slot.objects" -type f 2> /dev/null | wc -l)
         [ "$n" -gt "${most:-0}" ] && most=$n victim=$slot
     done
     most=0
@@ -92,7 +92,7 @@ for round in $(seq 5); do
         tr '\0' ' ' < "/proc/$p/cmdline" | grep -q -- "--slot ${victim#local.} " || continue
         kill -9 "$p" && kills=$((kills + 1))
     done
-    find "$dir/slots/$victim/objects" -type f -delete 2> /dev/null # the next agent may be there already
+    find "$dir/slots/$victim.objects" -type f -delete 2> /dev/null # the next agent may be there already
 done
 [ "$kills" -ge 3 ] || fail "only $kills kills"
 soon ended || fail "it does not end after $kills kills: $("${H[@]}" flow status "$id"; "${H[@]}" flow tasks "$id" | grep -v done)"

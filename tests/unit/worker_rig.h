@@ -18,6 +18,7 @@
 #include "roles/runtime/agent_wire.h"
 #include "roles/worker/flow.h"
 #include "roles/worker/graph_task.h"
+#include "roles/worker/objects_wire.h"
 #include "roles/worker/worker_wire.h"
 
 #define RIG_FLOW   7u
@@ -183,6 +184,17 @@ static inline void rig_hear(rig *r, const htc_effect *e)
     htc_reader in = htc_wire_open(e->body, &s.type, &id);
     if (s.type >= HTC_WIRE_WORKER_LOAD_ASK && s.type < HTC_WIRE_OBJECT_ASK && htc__worker_read(&in, &s.m) != HTC_OK)
         abort();
+    if (s.type == HTC_WIRE_OBJECT_ASK) { /* no other worker here has any */
+        object_message m;
+        htc_buf        b;
+        htc_buf_init(&b, NULL, 0);
+        if (htc__object_read(&in, s.type, &m) != HTC_OK)
+            abort();
+        m.status = HTC_ENOTFOUND;
+        htc__object_write(&b, HTC_WIRE_OBJECT_NONE, &m);
+        rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = e->peer, .body = htc_buf_bytes(&b) });
+        htc_buf_free(&b);
+    }
     r->said[r->n_said++ % RIG_KEPT] = s;
 }
 

@@ -61,6 +61,7 @@ struct world {
     uint32_t      n;
     int           graph, cancels;
     flow_work     work; /* functions are asked for in spans */
+    flow_places   places;
     uint64_t      cache; /* of each worker; 0: as large as by default */
     uint32_t      tries;
     uint64_t      tasks, seed;
@@ -73,7 +74,7 @@ struct world {
     flow_audit   *audit;
     htc_sim_node *client;
     flow_submit  *submit;
-    int           cancelled;
+    int           cancelled, switching;
 };
 
 static void __attribute__((format(printf, 2, 3))) fail(world *w, const char *format, ...)
@@ -319,7 +320,7 @@ static void worker_ended(void *ctx, htc_sim_node *at, htc_status status, int cra
 static htc_status submit_boot(void *ctx, htc_sim_node *at)
 {
     world              *w = ctx;
-    flow_submit_options o = { .given = w->flow, .number = FLOW, .tries = w->tries, .user = "ada", .peer = 1, .client_id = 99,
+    flow_submit_options o = { .given = w->flow, .number = FLOW, .tries = w->tries, .user = "ada", .places = w->places, .peer = 1, .client_id = 99,
                               /* more ledgers than there have to be, so that they are taken by several */
                               .workers = w->graph ? 1 + (uint32_t)(w->tasks / 100) : 1 };
     htc_status          status = htc__flow_submit_create(htc_sim_env(at), &o, &w->submit);
@@ -336,6 +337,16 @@ static void cancel(htc_sim *sim, void *ctx)
     (void)sim;
     htc__flow_submit_cancel(w->submit, (ledger_span){ from, to });
     htc_sim_event(w->client, 0, 0, HTC_OK, htc_bytes_of(NULL)); /* so that it looks */
+}
+
+/* Tasks are placed otherwise from now on. */
+static void switch_policy(htc_sim *sim, void *ctx)
+{
+    world *w = *(world **)ctx;
+    htc__flow_submit_rule(w->submit, (uint8_t)htc_rng_below(&w->rng, 4));
+    htc_sim_event(w->client, 0, 0, HTC_OK, htc_bytes_of(NULL));
+    if (!w->audit->ended)
+        htc_sim_at(sim, htc_sim_now(sim) + htc_rng_below(&w->rng, HTC_SECOND), switch_policy, &w, sizeof w);
 }
 
 /* ---- trouble ---- */
@@ -375,7 +386,7 @@ static const char *const policies[] = { "random", "static", "mesh-2d", "near", "
 #define POLICY_OF(seed) ((seed) / 12 % POLICIES) /* each in turn, with every kind of faults */
 
 typedef struct sums {
-    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves, made, fetched, lost, remade;
+    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves, made, fetched, lost, remade, pushed;
     uint64_t by_policy[POLICIES]; /* stolen */
 } sums;
 
@@ -443,6 +454,9 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         htc__flow_audit_create(NULL, w->sim, w->flow, FLOW, w->tries, &w->audit) != HTC_OK)
         abort();
     htc__flow_audit_fates(w->audit, &w->rng);
+    if (w->work == FLOW_FILES) /* a network on which files of a few hundred bytes take as long as tasks */
+        w->places = (flow_places){ .rule = (uint8_t)htc_rng_below(&w->rng, 4), .tt_rule = (uint8_t)htc_rng_below(&w->rng, 3),
+                                   .tt_ns = htc_rng_below(&w->rng, 2) ? 0 : HTC_MS + htc_rng_below(&w->rng, 100 * HTC_MS), .bytes_per_s = 1000 + htc_rng_below(&w->rng, 100000) };
     w->audit->stopped = w->work == FLOW_FILES && seed % 8 == 3; /* what is made again may fail: how its readers end is not known then */
     w->longest = htc_rng_below(&w->rng, 2) ? 2 * HTC_MS : 100 * HTC_MS;
     w->kill_thief = kind == 1 ? 3 : 0;
@@ -471,6 +485,10 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     while (!w->audit->ended && htc_sim_now(w->sim) < end && htc_sim_next(w->sim) == HTC_OK) {
         if (htc_sim_now(w->sim) > w->trouble_until + 60 * HTC_SECOND)
             htc_sim_net_faults(w->sim, 0);
+        if (w->work == FLOW_FILES && !w->switching && seed % 7 == 0 && htc__flow_submit_done(w->submit)) {
+            w->switching = 1;
+            htc_sim_at(w->sim, htc_sim_now(w->sim) + htc_rng_below(&w->rng, HTC_SECOND), switch_policy, &w, sizeof w);
+        }
         if (w->cancels && !w->cancelled && htc__flow_submit_done(w->submit)) {
             w->cancelled = 1;
             htc_sim_at(w->sim, htc_sim_now(w->sim) + htc_rng_below(&w->rng, HTC_SECOND), cancel, &w, sizeof w);
@@ -506,6 +524,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         total->cancelled += f.cancels;
         total->made += f.made;
         total->fetched += f.fetched;
+        total->pushed += f.pushed;
         total->lost += htc__flow_disk_lost(w->workers[i].disk);
         htc__flow_disk_destroy(w->workers[i].disk);
         total->by_policy[POLICY_OF(seed)] += f.stolen;
@@ -572,10 +591,12 @@ int main(void)
     for (uint64_t seed = 1; seed <= seeds; seed++)
         failed += run_seed(seed, 0, &total) != 0;
     printf("%llu seeds: %llu tasks, run %llu times, %llu stolen by those who lived, %llu ledgers taken by them, %llu thieves killed on the way, %llu "
-           "children told, %llu events; %llu objects made, %llu fetched by those who lived, %llu lost, %llu tasks made again; %llu failed\n",
+           "children told, %llu events; %llu objects made, %llu fetched by those who lived, %llu lost, %llu tasks made again, %llu pushed; %llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.tasks, (unsigned long long)total.runs, (unsigned long long)total.stolen,
            (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)total.made,
-           (unsigned long long)total.fetched, (unsigned long long)total.lost, (unsigned long long)total.remade, (unsigned long long)failed);
+           (unsigned long long)total.fetched, (unsigned long long)total.lost, (unsigned long long)total.remade,
+           (unsigned long long)total.pushed, (unsigned long long)failed);
+    failed += seeds > 100 && (total.pushed < 100 || total.remade < 100 || total.fetched < 100) && printf("too little was pushed, fetched or made again\n");
     for (size_t i = 0; i < POLICIES && seeds > 12 * POLICIES; i++)
         failed += total.by_policy[i] == 0 && printf("by %s nobody steals\n", policies[i]);
     for (size_t i = 0; !getenv("HTC_TEST_LIGHT") && i < sizeof rules / sizeof *rules; i++)

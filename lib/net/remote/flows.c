@@ -2,6 +2,7 @@
 #include "htcsched/flows.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -237,6 +238,23 @@ htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, htc_erro
     return store ? header_change(store, id, started, &job, error) : HTC_EINVAL;
 }
 
+typedef struct new_policies {
+    const char *policy, *steal;
+} new_policies;
+
+static htc_status policies_set(flow *f, const void *ctx, htc_error *error)
+{
+    const new_policies *p = ctx;
+    if (f->state != FLOW_RUNNING && f->state != FLOW_BUILDING)
+        return htc__error(error, HTC_EBUSY, "the flow has ended");
+    return htc__submission_policy(f, p->policy, p->steal, error);
+}
+
+htc_status htc_flows_set(htc_store *store, uint64_t id, const char *policy, const char *steal, htc_error *error)
+{
+    return store ? header_change(store, id, policies_set, &(new_policies){ policy, steal }, error) : HTC_EINVAL;
+}
+
 /* ---- looked at ---- */
 
 htc_status htc__flows_walk(htc_store *store, const flow_key *prefix, flows_item_fn *fn, flows_page_fn *page, void *ctx, htc_error *error)
@@ -307,6 +325,9 @@ htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, h
         v.tries = h.f.tries;
         v.max_fails = h.f.max_fails == UINT64_MAX ? 0 : h.f.max_fails;
         memcpy(v.user, h.f.user, sizeof v.user);
+        v.data = h.f.data;
+        (void)snprintf(v.policy, sizeof v.policy, "%s", htc__submission_rule(h.f.places.rule));
+        memcpy(v.steal, h.f.steal, sizeof v.steal);
         flow_key ledgers = htc__flow_key_ledgers(id), workers = htc__flow_key_workers(id);
         status = htc__flows_walk(store, &ledgers, see_ledger, NULL, &v, error);
         if (status == HTC_OK)

@@ -4,6 +4,7 @@
 #include "core/util.h"
 #include "net/remote/flows_private.h"
 #include "roles/worker/resumption.h"
+#include "roles/worker/submission.h"
 
 typedef struct resuming {
     resumption    r;
@@ -87,10 +88,14 @@ static htc_status write_records(htc_store *store, resuming *x, uint64_t from, ht
 
 static htc_status write_header(htc_store *store, const resuming *x, const flow *old, const htc_flows_options *o, htc_error *error)
 {
-    htc_buf b;
+    htc_buf    b;
+    flow       now = *old;
+    htc_status status = htc__submission_policy(&now, o->policy, o->steal, error);
+    if (status != HTC_OK)
+        return status;
     htc_buf_init(&b, NULL, 0);
-    htc__resumption_header(&x->r, old, o->tries, o->max_fails, &b);
-    htc_status status = b.status == HTC_OK ? htc__flows_put_header(store, x->id, htc_buf_bytes(&b), error) : b.status;
+    htc__resumption_header(&x->r, &now, o->tries, o->max_fails, &b);
+    status = b.status == HTC_OK ? htc__flows_put_header(store, x->id, htc_buf_bytes(&b), error) : b.status;
     htc_buf_free(&b);
     return status;
 }

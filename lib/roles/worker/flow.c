@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "htcsched/locality.h"
 #include "htcsched/runtime.h"
 #include "roles/worker/flow.h"
 
@@ -19,6 +20,12 @@ void htc__flow_write(htc_buf *b, const flow *f)
     htc_put_varint(b, f->tries);
     htc_put_varint(b, f->max_fails);
     htc_put_str(b, f->user);
+    htc_put_u8(b, f->places.rule);
+    htc_put_u8(b, f->places.tt_rule);
+    htc_put_varint(b, f->places.tt_ns);
+    htc_put_varint(b, f->places.ratio);
+    htc_put_varint(b, f->places.bytes_per_s);
+    htc_put_str(b, f->steal);
     htc_put_bytes(b, f->task);
     htc_put_varint(b, f->n_marks);
     for (uint32_t i = 0; i < f->n_marks; i++) {
@@ -41,9 +48,16 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
     uint64_t tries = htc_get_varint(&r);
     f->max_fails = htc_get_varint(&r);
     htc_get_str(&r, f->user, sizeof f->user);
+    f->places.rule = htc_get_u8(&r);
+    f->places.tt_rule = htc_get_u8(&r);
+    f->places.tt_ns = htc_get_varint(&r);
+    f->places.ratio = htc_get_varint(&r);
+    f->places.bytes_per_s = htc_get_varint(&r);
+    htc_get_str(&r, f->steal, sizeof f->steal);
     f->task = htc_get_bytes(&r);
     uint64_t n = htc_get_varint(&r);
-    int      good = f->state >= FLOW_BUILDING && f->state <= FLOW_ABORTED && (f->kind == FLOW_BAG || f->kind == FLOW_GRAPH) && f->data <= 1 && tries > 0 &&
+    int      good = f->state >= FLOW_BUILDING && f->state <= FLOW_ABORTED && (f->kind == FLOW_BAG || f->kind == FLOW_GRAPH) && f->data <= 1 && tries > 0 && f->places.rule <= HTC_LOCALITY_MLB &&
+               f->places.tt_rule <= HTC_LOCALITY_TT_MOVE &&
                tries <= UINT32_MAX && n <= FLOW_MARKS_MAX;
     f->tries = (uint32_t)tries;
     for (; good && f->n_marks < n && r.status == HTC_OK; f->n_marks++) {

@@ -12,6 +12,13 @@ typedef enum flow_kind { FLOW_BAG = 1, FLOW_GRAPH } flow_kind;
 
 #define FLOW_MARKS_MAX 64 /* spans of tasks that are to be cancelled */
 
+/* Where ready tasks wait that read files: htc_locality_options; zeros are its defaults. */
+typedef struct flow_places {
+    uint8_t  rule, tt_rule; /* htc_locality_rule, htc_locality_tt_rule */
+    htc_ns   tt_ns;
+    uint64_t ratio, bytes_per_s;
+} flow_places;
+
 typedef struct flow {
     uint8_t       state, kind; /* flow_state, flow_kind */
     uint64_t      tasks;
@@ -20,6 +27,8 @@ typedef struct flow {
     uint8_t       data;      /* 1: some of its tasks read what others make */
     uint64_t      max_fails; /* beyond so many failed tasks all is cancelled; UINT64_MAX: never */
     char          user[64];
+    flow_places   places;
+    char          steal[32]; /* the policy of stealing by its name; "": the default */
     htc_bytes     task;   /* htc_task_to_bytes: that of every task but for its index; lies in the bytes that were read */
     uint32_t      n_marks;
     ledger_span   marks[FLOW_MARKS_MAX];

@@ -206,6 +206,8 @@ void htc__resumption_header(const resumption *r, const flow *old, uint32_t tries
 {
     flow f = { .state = FLOW_BUILDING, .kind = FLOW_GRAPH, .data = old->data, .tasks = r->again, .tries = tries ? tries : old->tries, .max_fails = max_fails ? max_fails : old->max_fails };
     memcpy(f.user, old->user, sizeof f.user);
+    f.places = old->places;
+    memcpy(f.steal, old->steal, sizeof f.steal);
     htc__flow_write(b, &f);
 }
 

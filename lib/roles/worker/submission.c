@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "htcsched/locality.h"
+#include "htcsched/steal.h"
 #include "htcsched/work.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/submission.h"
@@ -57,6 +59,45 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     return status;
 }
 
+static const char *const rules[] = { [HTC_LOCALITY_FLDS] = "flds", [HTC_LOCALITY_RLDS] = "rlds", [HTC_LOCALITY_MDL] = "mdl", [HTC_LOCALITY_MLB] = "mlb" };
+
+const char *htc__submission_rule(uint32_t rule)
+{
+    return rule <= HTC_LOCALITY_MLB ? rules[rule] : "?";
+}
+
+static htc_status check_steal(const char *name, htc_error *error)
+{
+    const htc_steal_policy *unused;
+    htc_registry           *r = NULL;
+    htc_status              status = htc_registry_create(NULL, &r);
+    if (status == HTC_OK)
+        status = htc_registry_add_builtin(r);
+    if (status == HTC_OK && htc_steal_find(r, name, &unused) != HTC_OK)
+        status = htc__error(error, HTC_ENOTFOUND, "no policy of stealing is called %.40s: random, static, near, mesh-2d, mesh-3d, one, two, log2 and sqrt are known", name);
+    htc_registry_destroy(r);
+    return status;
+}
+
+htc_status htc__submission_policy(flow *f, const char *policy, const char *steal, htc_error *error)
+{
+    uint8_t rule = 0;
+    while (policy && rule <= HTC_LOCALITY_MLB && strcmp(policy, rules[rule]) != 0)
+        rule++;
+    if (rule > HTC_LOCALITY_MLB)
+        return htc__error(error, HTC_ENOTFOUND, "no policy of placing tasks is called %.40s: flds, rlds, mdl and mlb are known", policy);
+    htc_status status = steal && steal[0] ? check_steal(steal, error) : HTC_OK;
+    if (status != HTC_OK)
+        return status;
+    if (policy)
+        f->places.rule = rule;
+    if (steal) {
+        memset(f->steal, 0, sizeof f->steal);
+        memcpy(f->steal, steal, strnlen(steal, sizeof f->steal - 1));
+    }
+    return HTC_OK;
+}
+
 htc_status htc__submission_options(submission *s, const htc_flows_options *options, uint32_t *workers, htc_error *error)
 {
     htc_flows_options o = HTC_FLOWS_OPTIONS_INIT;
@@ -71,6 +112,15 @@ htc_status htc__submission_options(submission *s, const htc_flows_options *optio
         return htc__error(error, HTC_EINVAL, "the directory of a flow's commands is not absolute");
     if (o.inputs && o.inputs[0] != '/')
         return htc__error(error, HTC_EINVAL, "the directory of a flow's inputs is not absolute");
+    status = htc__submission_policy(&s->header, o.policy, o.steal, error);
+    if (status != HTC_OK)
+        return status;
+    if (o.tt_rule > HTC_LOCALITY_TT_MOVE || o.tt_ns > (UINT64_C(1) << 62))
+        return htc__error(error, HTC_EINVAL, "there is no such rule, or no such time, of the policy flds");
+    s->header.places.tt_rule = (uint8_t)o.tt_rule;
+    s->header.places.tt_ns = o.tt_ns;
+    s->header.places.ratio = o.ratio;
+    s->header.places.bytes_per_s = o.bytes_per_s;
     s->directory = o.directory;
     s->inputs = o.inputs;
     s->header.tries = o.tries ? o.tries : 1;

@@ -351,6 +351,8 @@ static void destroy(void *self)
     htc__worker_tasks_free(w);
     htc__worker_tell_free(w);
     htc__worker_graph_free(w);
+    htc__worker_places_free(w);
+    htc_registry_destroy(w->registry);
     htc__worker_ledgers_free(w);
     htc__worker_group_free(w);
     htc_runtime_destroy(w->runtime);
@@ -418,6 +420,7 @@ static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
         return HTC_OK;
     htc_status status = htc__options_copy(&w->steal, sizeof w->steal, o->steal, o->steal->size, offsetof(htc_steal_options, policy));
     w->steal.size = sizeof w->steal;
+    w->steal_given = 1;
     return status == HTC_OK ? check_steal(w) : status;
 }
 
@@ -500,6 +503,8 @@ htc_status htc_worker_look(const htc_worker *w, htc_worker_figures *figures)
         f.waiting += n->phase == NODE_WAITING || n->phase == NODE_LACKING;
     if (w->objects)
         htc__objects_look(w->objects, &objects);
+    f.local = htc__worker_local(w);
+    f.ready += f.local;
     f.made = objects.made;
     f.fetched = objects.fetched;
     f.fetched_bytes = objects.fetched_bytes;

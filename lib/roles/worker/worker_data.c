@@ -24,6 +24,9 @@ typedef struct data_read {
     uint8_t      absent; /* its maker has not succeeded: there is none */
     uint8_t      lost;   /* the object was looked for in vain */
     uint8_t      losses;
+    uint32_t     n_workers;
+    uint64_t     workers[OBJECT_SOURCES_MAX]; /* who is asked */
+    uint8_t      of_all; /* all others are asked: some may have it from before */
     graph_object object;
 } data_read;
 
@@ -41,6 +44,7 @@ struct run_data {
     uint32_t   looks;   /* requests under way */
     uint32_t   unkept;  /* of made */
     uint8_t    wanted;  /* there is a want */
+    uint64_t   needed, moved; /* bytes of what it reads; of these, not here when it was wanted */
     uint8_t    lacking; /* of what was looked up: lacks is to be made again */
     uint8_t    failed;  /* something that it made could not be kept */
     uint64_t   lacks;
@@ -171,6 +175,22 @@ static void begin_with_inputs(htc_worker *w, running *x)
 
 /* ---- looked up, wanted ---- */
 
+/* Who is asked for it: whoever is to have it, or some of all. */
+static uint32_t sources_of(const htc_worker *w, const data_read *r, uint64_t *workers)
+{
+    uint32_t n = 0, first = w->n_members ? (uint32_t)(w->id % w->n_members) : 0;
+    if (!r->of_all) {
+        workers[0] = r->object.worker;
+        return htc__worker_peer(w, r->object.worker) != 0;
+    }
+    for (uint32_t i = 0; i < w->n_members && n < OBJECT_SOURCES_MAX; i++) {
+        const member *m = &w->members[(first + i) % w->n_members];
+        if (m->peer)
+            workers[n++] = m->id;
+    }
+    return n;
+}
+
 static void look_up(htc_worker *w, running *x);
 
 static void want(htc_worker *w, running *x)
@@ -179,12 +199,16 @@ static void want(htc_worker *w, running *x)
     uint32_t     n = 0;
     htc__object *objects = d->n_reads ? htc__alloc(&w->env, d->n_reads * sizeof *objects) : NULL;
     htc_status   status = objects || !d->n_reads ? HTC_OK : HTC_ENOMEM;
+    d->needed = d->moved = 0;
     for (uint32_t i = 0; objects && i < d->n_reads; i++) {
         data_read *r = &d->read[i];
         if (!r->known)
             continue;
-        objects[n] = (htc__object){ .size = r->object.size, .workers = &r->object.worker, .n_workers = htc__worker_peer(w, r->object.worker) != 0 };
+        r->n_workers = sources_of(w, r, r->workers);
+        objects[n] = (htc__object){ .size = r->object.size, .workers = r->workers, .n_workers = r->n_workers };
         memcpy(objects[n++].hash, r->object.hash, sizeof r->object.hash);
+        d->needed += r->object.size;
+        d->moved += htc__objects_has(w->objects, r->object.hash) ? 0 : r->object.size;
     }
     if (status == HTC_OK && n) {
         status = htc__objects_want(w->objects, x->attempt.run, objects, n);
@@ -219,12 +243,15 @@ static htc_status maker_says(const htc_worker *w, run_data *d, data_read *r, htc
     int same = r->lost && o.worker == r->object.worker && memcmp(o.hash, r->object.hash, sizeof o.hash) == 0;
     int may_have = o.worker != w->id && htc__worker_peer(w, o.worker) && r->losses < LOSSES_MAX;
     r->losses = same ? r->losses : 0;
-    if (same && !may_have) {
+    if (same && !may_have && !r->of_all && w->n_members) {
+        r->of_all = 1;
+    } else if (same && !may_have) {
         d->lacking = 1;
         d->lacks = r->maker;
         d->lost = o;
         return HTC_OK;
     }
+    r->of_all &= same != 0;
     r->known = 1;
     r->lost = 0;
     r->object = o;
@@ -355,11 +382,19 @@ int htc__worker_data_staged(htc_worker *w, running *x, const htc_input *in)
     int spoilt = in->status == HTC_ENOTFOUND || in->status == HTC_ECORRUPT;
     htc__objects_release(w->objects, x->attempt.run, spoilt);
     x->data->wanted = 0;
-    n = x->remake ? NULL : htc__worker_node(w, x->id);
-    if (!spoilt || !n || n->run != x->attempt.run || ++n->spoilt > SPOILT_MAX)
+    uint8_t *times = x->remake ? htc__worker_remake_spoilt(w, x) : NULL;
+    if (!x->remake && (n = htc__worker_node(w, x->id)) && n->run == x->attempt.run)
+        times = &n->spoilt;
+    if (!spoilt || !times || ++*times > SPOILT_MAX)
         return 0;
     htc__worker_give_up(w, x);
     return 1;
+}
+
+void htc__worker_data_read(const running *x, uint64_t *needed, uint64_t *moved)
+{
+    *needed = x->data ? x->data->needed : 0;
+    *moved = x->data ? x->data->moved : 0;
 }
 
 /* ---- what it made ---- */

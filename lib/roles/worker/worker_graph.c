@@ -46,6 +46,7 @@ static void node_free(htc_worker *w, node *n)
     if (x && x->over)
         htc__worker_forget_run(w, x, 0); /* END may still be stored: then what it has stored is the result */
     unqueue(w, n);
+    htc__worker_place_left(w, n);
     if (n->phase == NODE_TOLD && o)
         DL_DELETE(o->told_first, n);
     HASH_DEL(w->nodes, n);
@@ -83,6 +84,15 @@ void htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids)
     }
 }
 
+void htc__worker_nodes_came(htc_worker *w, ledger_span ids, node_came how)
+{
+    for (uint64_t id = ids.from; id < ids.to; id++) {
+        node *n = htc__worker_node(w, id);
+        if (n)
+            n->came = (uint8_t)how;
+    }
+}
+
 void htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids)
 {
     for (uint64_t id = ids.from; id < ids.to; id++) {
@@ -114,12 +124,13 @@ void htc__worker_nodes_anew(htc_worker *w, own *o)
             node_free(w, n);
         } else if (n->phase == NODE_GIVEN) {
             n->phase = NODE_READY;
+            (void)htc__worker_place(w, n);
         }
     }
     for (uint32_t i = 0; i < o->now.live.n; i++)
         htc__worker_nodes_add(w, o, o->now.live.at[i]);
     for (n = w->nodes; n; n = n->hh.next)
-        if (n->ledger == o->number && n->phase == NODE_READY)
+        if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED)
             (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
@@ -129,14 +140,15 @@ static void ready(htc_worker *w, node *n)
 {
     own *o = htc__worker_own(w, n->ledger);
     n->phase = NODE_READY;
-    if (o && htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 }) != HTC_OK)
+    if (htc__worker_place(w, n) && o && htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 }) != HTC_OK)
         o->news_at = w->now + AGAIN_NS; /* too scattered: seen again then */
     htc_steal_nudge(&w->thief, w->now);
 }
 
-static void unready(htc_worker *w, const node *n)
+static void unready(htc_worker *w, node *n)
 {
     own *o = htc__worker_own(w, n->ledger);
+    htc__worker_place_left(w, n);
     if (o && htc__ids_has(&o->ready, (ledger_span){ n->id, n->id + 1 }))
         (void)htc__ids_remove(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
@@ -291,7 +303,7 @@ static void look_for_news(htc_worker *w, own *o)
     for (n = w->nodes; n; n = n->hh.next)
         if (n->ledger == o->number && n->phase == NODE_WAITING)
             want_read(w, n);
-        else if (n->ledger == o->number && n->phase == NODE_READY)
+        else if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED)
             (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 

@@ -194,6 +194,8 @@ static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
     }
     w->ended = w->flow.state == FLOW_ENDED || w->flow.state == FLOW_ABORTED;
     htc__worker_objects(w);
+    htc__worker_places(w);
+    htc__worker_steal_policy(w);
     if (w->flow.state == FLOW_RUNNING && !runs)
         htc__worker_survey_soon(w, 0);
     if (w->flow.state == FLOW_RUNNING && (w->flow.n_marks || marks))
@@ -409,12 +411,16 @@ void htc__worker_counts_heard(htc_worker *w, uint32_t peer, uint16_t type, const
     if (type == HTC_WIRE_WORKER_COUNTED) {
         if (o)
             o->counted = c;
+        htc__worker_place_progress(w, m->seq);
         return;
     }
     if (!htc__worker_collects(w) || !w->header_known || c.done > w->flow.tasks || c.failed > w->flow.tasks || c.cancelled > w->flow.tasks)
         return;
-    htc__worker_say(w, peer, HTC_WIRE_WORKER_COUNTED, m);
     htc__worker_sum(w, m->from, &c);
+    worker_message answer = *m;
+    answer.seq = all(&w->total);
+    htc__worker_say(w, peer, HTC_WIRE_WORKER_COUNTED, &answer);
+    htc__worker_place_progress(w, answer.seq);
 }
 
 /* ---- time ---- */

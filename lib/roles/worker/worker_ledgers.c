@@ -188,9 +188,11 @@ static void accept_stored(htc_worker *w, own *o)
     const ledger_note *n = htc__ledger_note(&o->accept_from, p.note);
     o->accept = (ledger_pair){ 0, 0 };
     o->holds = o->accept_read = 0;
-    w->figures.stolen += o->accept_tasks;
-    for (uint32_t i = 0; is_graph(w) && n && i < n->n; i++)
+    w->figures.stolen += o->accept_pushed ? 0 : o->accept_tasks;
+    for (uint32_t i = 0; is_graph(w) && n && i < n->n; i++) {
         htc__worker_nodes_add(w, o, n->ids[i]);
+        htc__worker_nodes_came(w, n->ids[i], o->accept_pushed ? CAME_PUSHED : CAME_STOLEN);
+    }
     if (HTC__BROKEN(forget_before_clear))
         htc__worker_heard(w, 0, HTC_WIRE_WORKER_CLEARED, &(worker_message){ .from = p.ledger, .note = p.note });
     htc__worker_say(w, o->accept_peer, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = p.ledger, .note = p.note, .to = o->number });
@@ -360,7 +362,7 @@ static void change(htc_worker *w, own *o)
 static int has_cause(const htc_worker *w, const own *o)
 {
     return o->n_ended || o->told_first || o->n_asks || o->n_accepted || o->n_cleared || o->accept_read || o->marked || o->n_again ||
-           (w->leaving && !w->runs && !w->over_runs);
+           (w->leaving && !w->runs && !w->over_runs) || htc__worker_pushes(w, o);
 }
 
 static int is_due(const htc_worker *w, const own *o)
@@ -446,7 +448,7 @@ static void looked(void *role, void *ctx, const htc_kv_result *r)
         uint32_t peer = htc__worker_peer(w, l.worker);
         own     *mine = htc__worker_own(w, a.pair.ledger);
         if (mine)
-            htc__worker_accept(w, mine, o->number, a.pair.note, 0);
+            htc__worker_accept(w, mine, o->number, a.pair.note, 0, 0);
         else if (peer)
             htc__worker_say(w, peer, HTC_WIRE_WORKER_NOTE, &(worker_message){ .from = o->number, .note = a.pair.note, .to = a.pair.ledger });
     } else if (l.next_note > a.pair.note && !htc__ledger_note(&l, a.pair.note)) {

@@ -8,6 +8,7 @@
  *   worker_graph.c    tasks with a record each: read, ended, cancelled
  *   worker_tell.c     children are told how a task ended, and owners that a task has news
  *   worker_steal.c    thief and victim; notes on their way
+ *   worker_places.c   where a ready task waits, where tasks read files (locality.h)
  *   worker_data.c     what a task reads is brought, what it makes is kept (objects.h)
  *   worker_remake.c   what was lost is made again
  *
@@ -55,6 +56,7 @@ typedef struct thief_ask {
     uint32_t peer;
     uint64_t seq, to;
     uint64_t note, tasks; /* what it gets with the change that is under way; note 0: nothing yet */
+    uint64_t push;        /* nobody has asked: a worker that has what tasks read; 0: a thief */
 } thief_ask;
 
 typedef struct own {
@@ -86,11 +88,13 @@ typedef struct own {
     uint8_t        accept_read;
     uint64_t       read_of; /* the ledger that accept_from was read of last */
     uint32_t       accept_peer;
+    uint8_t        accept_pushed; /* its tasks are pushed here */
     uint64_t       accept_tasks; /* in next */
     uint32_t       n_notes; /* that others gave while something was under way here: accepted next */
     struct {
         ledger_pair pair;
         uint32_t    peer;
+        uint8_t     pushed;
     } notes[NOTES_KEPT];
     htc_ns         notes_at, notes_gap; /* look after notes that nobody has answered for */
     htc_ns         news_at, news_gap;   /* of a graph: read again what waits */
@@ -114,6 +118,9 @@ typedef enum node_phase {
     NODE_TOLD /* to be counted */
 } node_phase;
 
+typedef enum node_place { PLACE_SHARED = 0, PLACE_LOCAL } node_place; /* SReadyQ, LReadyQ */
+typedef enum node_came { CAME_HERE = 0, CAME_STOLEN, CAME_PUSHED } node_came;
+
 typedef struct node {
     uint64_t       id, ledger, version;
     uint8_t        phase;
@@ -125,6 +132,9 @@ typedef struct node {
     uint32_t       failures; /* of the record that the attempt began with */
     uint64_t       lacks;    /* NODE_LACKING: who made it */
     uint8_t        hopeless; /* that task could not make it again */
+    uint8_t        place, came; /* node_place, node_came */
+    size_t         heap;     /* NODE_READY: its place in the queues, from 1; 0: none */
+    uint64_t       push;     /* the worker that it is to go to; 0: it stays */
     uint8_t        spoilt;   /* times that what it reads could not be staged in */
     uint8_t       *bytes; /* the record */
     size_t         len;
@@ -152,6 +162,7 @@ typedef struct child {
 } child;
 
 typedef struct run_data run_data; /* worker_data.c */
+typedef struct places   places;   /* worker_places.c */
 
 /* A task that is done and runs once more, for what it made is lost. */
 typedef enum remake_phase {
@@ -167,6 +178,7 @@ typedef enum remake_phase {
 typedef struct remake {
     uint64_t       id, version, run, lacks; /* run: 0: none; lacks: REMAKE_LACKING */
     uint8_t        phase, asked; /* asked: a request for its record is under way */
+    uint8_t        spoilt;       /* as of a node */
     uint8_t        unsure, failed; /* it is to be read first; it could not be made */
     uint32_t       tries;
     htc_ns         at, gap; /* not before */
@@ -219,6 +231,9 @@ struct htc_worker {
     htc_env              env;
     htc_worker_options   options; /* without pointers */
     htc_steal_options    steal;
+    uint8_t              steal_given; /* by the host: what the header says does not count */
+    char                 steal_named[32]; /* as the header said it last */
+    htc_registry        *registry;    /* NULL: no name was looked for */
     char                 address[256];
     htc_runtime         *runtime;
     htc_ns               now;
@@ -264,6 +279,7 @@ struct htc_worker {
     struct survey       *survey;
     struct htc__objects *objects; /* NULL: the flow has none, or is not known yet */
     remake              *remakes;
+    places              *places; /* NULL: tasks begin in the order of their numbers */
     htc_steal_thief      thief;
     htc_ns               nudge_at;
     struct {
@@ -349,15 +365,33 @@ void htc__worker_objects_heard(htc_worker *w, uint32_t peer, uint16_t type, htc_
 void htc__worker_objects_end(htc_worker *w); /* the flow has ended */
 void htc__worker_data_begin(htc_worker *w, running *x, const graph_task *t); /* the attempt, when all is here that it reads */
 int  htc__worker_data_staged(htc_worker *w, running *x, const htc_input *in); /* 1: in vain, and the run is gone */
+void htc__worker_data_read(const running *x, uint64_t *needed, uint64_t *moved); /* bytes */
 int  htc__worker_data_keep(htc_worker *w, running *x, const graph_task *t);   /* 0: it made nothing. Else its end comes when that is kept */
 void htc__worker_data_put_made(const running *x, htc_buf *b);
 void htc__worker_data_free(htc_worker *w, running *x);
+
+/* worker_places.c: of a worker without places all of it does nothing */
+void     htc__worker_places(htc_worker *w); /* by the header */
+void     htc__worker_places_free(htc_worker *w);
+int      htc__worker_place(htc_worker *w, node *n); /* it is ready. 0: it is nobody else's: not in own.ready */
+void     htc__worker_place_left(htc_worker *w, node *n); /* it is not, any more */
+uint64_t htc__worker_local(const htc_worker *w); /* tasks that wait and are nobody else's */
+node    *htc__worker_next_node(htc_worker *w); /* to be begun; it stays. NULL: there is none */
+uint32_t htc__worker_cheapest(htc_worker *w, const own *o, uint64_t amount, ledger_span *ids); /* LEDGER_NOTE_MAX; how many spans */
+int      htc__worker_pushes(const htc_worker *w, const own *o); /* some of it is to go to others */
+void     htc__worker_push_asks(htc_worker *w, own *o);
+uint32_t htc__worker_pushed(htc_worker *w, const own *o, uint64_t to, ledger_span *ids);
+void     htc__worker_pushes_over(htc_worker *w, const own *o); /* what is still here of it stays */
+void     htc__worker_place_learn(htc_worker *w, const graph_task *t, const htc_outcome *o, uint64_t needed, uint64_t moved);
+void     htc__worker_place_steal_failed(htc_worker *w);
+void     htc__worker_place_progress(htc_worker *w, uint64_t done); /* of all tasks */
 
 /* worker_remake.c */
 void   htc__worker_lacks(htc_worker *w, running *x, uint64_t maker, const graph_object *lost); /* the run is gone */
 void   htc__worker_remake_ended(htc_worker *w, running *x);
 void   htc__worker_remake_not_run(htc_worker *w, const running *x);
 void   htc__worker_remade(htc_worker *w, running *x); /* and kept, or not: as its outcome says. The run is gone */
+uint8_t *htc__worker_remake_spoilt(const htc_worker *w, const running *x); /* NULL: it is not one that counts any more */
 void   htc__worker_redo_heard(htc_worker *w, const worker_message *m);
 void   htc__worker_remakes(htc_worker *w);
 htc_ns htc__worker_remakes_deadline(const htc_worker *w);
@@ -367,6 +401,7 @@ void   htc__worker_remakes_free(htc_worker *w);
 node  *htc__worker_node(const htc_worker *w, uint64_t id);
 void   htc__worker_nodes_anew(htc_worker *w, own *o);  /* from now.live, whatever was thought */
 void   htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids);
+void   htc__worker_nodes_came(htc_worker *w, ledger_span ids, node_came how);
 void   htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids);
 void   htc__worker_nodes_lost(htc_worker *w, uint64_t number); /* all of a ledger that is not ours any more */
 void   htc__worker_node_news(htc_worker *w, node *n);
@@ -392,9 +427,10 @@ void   htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const work
 void   htc__worker_steal(htc_worker *w);
 htc_ns htc__worker_steal_deadline(const htc_worker *w);
 void   htc__worker_group_changed(htc_worker *w);
+void   htc__worker_steal_policy(htc_worker *w); /* by the header */
 void   htc__worker_give(htc_worker *w, own *o);  /* puts notes for who asks into next */
 void   htc__worker_given(htc_worker *w, own *o, int stored); /* tells them */
-void   htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer);
+void   htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer, int pushed);
 void   htc__worker_read_note(htc_worker *w, own *o); /* o->accept, where it stands */
 void   htc__worker_accept_next(htc_worker *w, own *o); /* one of o->notes, if nothing is under way */
 void   htc__worker_settle(htc_worker *w, uint64_t got); /* of the round under way */

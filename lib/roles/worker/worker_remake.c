@@ -288,7 +288,7 @@ static void again_or_not(htc_worker *w, remake *r, int counts)
 {
     r->run = 0;
     r->tries += counts != 0;
-    r->phase = r->tries < w->flow.tries ? REMAKE_READY : REMAKE_GIVE_UP;
+    r->phase = r->tries <= w->flow.tries ? REMAKE_READY : REMAKE_GIVE_UP; /* it has succeeded once: one try more than others have */
     r->failed = r->phase == REMAKE_GIVE_UP;
     w->poked = 1;
 }
@@ -331,6 +331,12 @@ void htc__worker_remake_not_run(htc_worker *w, const running *x)
     remake *r = find(w, x->id);
     if (r && r->run == x->attempt.run)
         again_or_not(w, r, 0);
+}
+
+uint8_t *htc__worker_remake_spoilt(const htc_worker *w, const running *x)
+{
+    remake *r = find(w, x->id);
+    return r && r->run == x->attempt.run ? &r->spoilt : NULL;
 }
 
 void htc__worker_remakes(htc_worker *w)

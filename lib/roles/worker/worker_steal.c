@@ -43,6 +43,8 @@ static uint32_t loot(htc_worker *w, const own *o, ledger_span *ids)
     uint32_t n = 0;
     if (htc_steal_give(&w->steal, htc__ids_count(&o->ready), htc__worker_idle(w), &amount) != HTC_OK)
         return 0;
+    if (w->places)
+        return htc__worker_cheapest(w, o, amount, ids);
     for (uint32_t i = o->ready.n; i > 0 && n < LEDGER_NOTE_MAX && amount > 0; i--) {
         ledger_span s = o->ready.at[i - 1];
         if (s.to - s.from > amount)
@@ -58,8 +60,10 @@ static void mark_given(htc_worker *w, const own *o, const ledger_span *ids, uint
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t id = ids[i].from; id < ids[i].to; id++) {
             node *x = htc__worker_node(w, id);
-            if (x && x->ledger == o->number && x->phase == NODE_READY)
+            if (x && x->ledger == o->number && x->phase == NODE_READY) {
+                htc__worker_place_left(w, x);
                 x->phase = NODE_GIVEN;
+            }
         }
 }
 
@@ -67,7 +71,7 @@ static int give_to(htc_worker *w, own *o, thief_ask *a)
 {
     ledger_span ids[LEDGER_NOTE_MAX];
     ledger      before = o->next;
-    uint32_t    n = loot(w, o, ids);
+    uint32_t    n = a->push ? htc__worker_pushed(w, o, a->push, ids) : loot(w, o, ids);
     if (n == 0 || htc__ledger_give(&o->next, ids, n, a->to, &a->note) != HTC_OK)
         return 0;
     htc__ledger_write(&w->buf, &o->next);
@@ -77,7 +81,7 @@ static int give_to(htc_worker *w, own *o, thief_ask *a)
     }
     for (uint32_t i = 0; i < n; i++) {
         a->tasks += ids[i].to - ids[i].from;
-        (void)htc__ids_remove(&o->ready, ids[i]); /* from its end: it needs no room */
+        (void)htc__ids_remove(&o->ready, ids[i]); /* from its end it needs no room; else what stays is looked at when it begins */
     }
     if (w->flow.kind == FLOW_GRAPH)
         mark_given(w, o, ids, n);
@@ -87,6 +91,7 @@ static int give_to(htc_worker *w, own *o, thief_ask *a)
 void htc__worker_give(htc_worker *w, own *o)
 {
     o->asks_sent = 0;
+    htc__worker_push_asks(w, o);
     for (uint32_t i = 0; i < o->n_asks; i++) {
         thief_ask *a = &o->asks[i];
         a->note = a->tasks = 0;
@@ -95,6 +100,7 @@ void htc__worker_give(htc_worker *w, own *o)
         else
             a->note = a->tasks = 0;
     }
+    htc__worker_pushes_over(w, o);
 }
 
 void htc__worker_given(htc_worker *w, own *o, int stored)
@@ -103,12 +109,13 @@ void htc__worker_given(htc_worker *w, own *o, int stored)
     for (uint32_t i = 0; i < o->n_asks; i++) {
         thief_ask a = o->asks[i];
         if (stored && a.note) {
-            w->figures.given += a.tasks;
-            htc__worker_say(w, a.peer, HTC_WIRE_WORKER_GIVEN,
-                            &(worker_message){ .seq = a.seq, .tasks = a.tasks, .from = o->number, .note = a.note, .to = a.to });
+            w->figures.given += a.push ? 0 : a.tasks;
+            w->figures.pushed += a.push ? a.tasks : 0;
+            htc__worker_say(w, a.peer, a.push ? HTC_WIRE_WORKER_NOTE : HTC_WIRE_WORKER_GIVEN,
+                            &(worker_message){ .seq = a.push ? 1 : a.seq, .tasks = a.tasks, .from = o->number, .note = a.note, .to = a.to });
             if (HTC__BROKEN(clear_before_accept))
                 htc__worker_heard(w, a.peer, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = o->number, .note = a.note, .to = a.to });
-        } else {
+        } else if (!a.push) {
             nothing_for(w, a.peer, a.seq);
         }
     }
@@ -163,7 +170,7 @@ static int is_busy(const own *o)
     return o->writing || o->reading || o->unsure || o->holds;
 }
 
-static void keep_note(own *o, ledger_pair pair, uint32_t peer)
+static void keep_note(own *o, ledger_pair pair, uint32_t peer, int pushed)
 {
     if (o->holds && o->accept.ledger == pair.ledger && o->accept.note == pair.note)
         return;
@@ -173,6 +180,7 @@ static void keep_note(own *o, ledger_pair pair, uint32_t peer)
     if (o->n_notes == NOTES_KEPT)
         return;
     o->notes[o->n_notes].pair = pair;
+    o->notes[o->n_notes].pushed = pushed != 0;
     o->notes[o->n_notes++].peer = peer;
 }
 
@@ -182,21 +190,23 @@ void htc__worker_accept_next(htc_worker *w, own *o)
         return;
     ledger_pair pair = o->notes[0].pair;
     uint32_t    peer = o->notes[0].peer;
+    int         pushed = o->notes[0].pushed;
     o->n_notes--;
     memmove(&o->notes[0], &o->notes[1], o->n_notes * sizeof o->notes[0]);
-    htc__worker_accept(w, o, pair.ledger, pair.note, peer);
+    htc__worker_accept(w, o, pair.ledger, pair.note, peer, pushed);
 }
 
-void htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
+void htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer, int pushed)
 {
     if (from == o->number)
         return;
     if (is_busy(o)) {
-        keep_note(o, (ledger_pair){ from, note }, peer);
+        keep_note(o, (ledger_pair){ from, note }, peer, pushed);
         return;
     }
     o->accept = (ledger_pair){ from, note };
     o->accept_peer = peer;
+    o->accept_pushed = pushed != 0;
     o->accept_tasks = 0;
     htc__worker_read_note(w, o);
 }
@@ -238,6 +248,8 @@ void htc__worker_settle(htc_worker *w, uint64_t got)
     w->round.stealing = 0;
     w->round.until = HTC_NEVER;
     (void)htc_steal_settle(&w->thief, &w->steal, w->now, got ? w->round.victim : HTC_STEAL_NOBODY, got);
+    if (!got)
+        htc__worker_place_steal_failed(w);
 }
 
 static own *purse(const htc_worker *w)
@@ -281,7 +293,7 @@ static void given(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     own *o = m->tasks ? htc__worker_own(w, m->to) : NULL;
     if (o)
-        htc__worker_accept(w, o, m->from, m->note, peer);
+        htc__worker_accept(w, o, m->from, m->note, peer, 0);
     if (w->round.stealing && m->seq == w->round.seq && (!o || (!o->holds && !o->n_notes)))
         htc__worker_settle(w, 0);
 }
@@ -382,6 +394,25 @@ htc_ns htc__worker_steal_deadline(const htc_worker *w)
     return is_idle(w) && purse(w) ? htc_steal_due(&w->thief) : HTC_NEVER;
 }
 
+/* What the header names. A policy that is not known here is the default. */
+void htc__worker_steal_policy(htc_worker *w)
+{
+    htc_status status = HTC_OK;
+    if (w->steal_given || strcmp(w->flow.steal, w->steal_named) == 0)
+        return;
+    memcpy(w->steal_named, w->flow.steal, sizeof w->steal_named);
+    w->steal.policy = NULL;
+    if (w->flow.steal[0] && !w->registry && (status = htc_registry_create(&w->env, &w->registry)) == HTC_OK)
+        status = htc_registry_add_builtin(w->registry);
+    if (status != HTC_OK) {
+        htc_runtime_break(w->runtime, status, "naming a policy");
+        return;
+    }
+    if (w->flow.steal[0] && htc_steal_find(w->registry, w->flow.steal, &w->steal.policy) != HTC_OK)
+        htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("flow", w->options.flow)), "no policy of stealing is called %s -> the default", w->flow.steal);
+    htc__worker_group_changed(w);
+}
+
 /* ---- what is heard ---- */
 
 /* What names a ledger that is not known to exist waits until one read has said that it does. Tasks that are given to a ledger which nobody has
@@ -439,7 +470,7 @@ void htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker
     case HTC_WIRE_WORKER_GIVEN: given(w, peer, m); break;
     case HTC_WIRE_WORKER_NOTE:
         if ((o = htc__worker_own(w, m->to)))
-            htc__worker_accept(w, o, m->from, m->note, peer);
+            htc__worker_accept(w, o, m->from, m->note, peer, m->seq == 1);
         break;
     case HTC_WIRE_WORKER_ACCEPTED: is_accepted(w, peer, m); break;
     case HTC_WIRE_WORKER_CLEARED: is_cleared(w, m); break;

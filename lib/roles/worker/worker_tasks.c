@@ -194,6 +194,9 @@ static void ended(attempt_holder *h, attempt *t)
         return;
     }
     if (o && n && n->run == t->run) {
+        uint64_t needed, moved;
+        htc__worker_data_read(x, &needed, &moved);
+        htc__worker_place_learn(w, &n->task, &t->outcome, needed, moved);
         htc__worker_run_over(w, x);
         if (!good || !htc__worker_data_keep(w, x, &n->task))
             htc__worker_node_ended(w, n);
@@ -282,6 +285,7 @@ static htc_status note_begun(htc_worker *w, uint64_t number, running *x, uint64_
     x->begun = w->now;
     for (uint64_t i = id; graph && i < to; i++) {
         node *n = htc__worker_node(w, i);
+        htc__worker_place_left(w, n);
         n->phase = NODE_RUNNING;
         n->run = w->last_run;
         n->failures = n->task.failures;
@@ -404,10 +408,29 @@ static int can_begin(const htc_worker *w, const own *o)
            (w->flow.kind == FLOW_GRAPH || o->ready.n + w->n_runs < LEDGER_LIVE_MAX / 2);
 }
 
+/* In the order of the queues. */
+static void begin_by_place(htc_worker *w)
+{
+    node *n;
+    while (w->n_runs < most_at_once(w) && htc__worker_can_call(w) && htc_runtime_status(w->runtime) == HTC_OK && (n = htc__worker_next_node(w))) {
+        own     *o = htc__worker_own(w, n->ledger);
+        uint64_t id = n->id;
+        if (!o || o->n_ended + w->n_runs >= ENDED_FULL)
+            return;
+        (void)begin(w, o, id, 1, n);
+        if (htc__ids_has(&o->ready, (ledger_span){ id, id + 1 }))
+            (void)htc__ids_remove(&o->ready, (ledger_span){ id, id + 1 });
+    }
+}
+
 void htc__worker_begin(htc_worker *w)
 {
     own *o;
     htc__worker_answers(w);
+    if (w->places) {
+        begin_by_place(w);
+        return;
+    }
     EACH_OWN(w, o)
     while (can_begin(w, o) && htc_runtime_status(w->runtime) == HTC_OK) {
         ledger_span first = o->ready.at[0];

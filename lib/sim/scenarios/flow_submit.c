@@ -13,8 +13,8 @@ typedef enum submit_phase {
     SUBMIT_WRITE,
     SUBMIT_START,
     SUBMIT_STARTED,
-    SUBMIT_MARK_LOOK, /* some is to be cancelled: the header is read, */
-    SUBMIT_MARK       /* and written with the mark */
+    SUBMIT_MARK_LOOK, /* some is to be cancelled, or placed otherwise: the header is read, */
+    SUBMIT_MARK       /* and written so */
 } submit_phase;
 
 struct flow_submit {
@@ -22,10 +22,11 @@ struct flow_submit {
     htc_kv_client *client;
     submission     records;
     uint8_t        phase;
-    int            held, asked, failed, cancel; /* asked: an answer is awaited; failed: one of those to this question was no success */
+    int            held, asked, failed, change; /* asked: an answer is awaited; failed: one of those to this question was no success */
     uint64_t       next, sent;            /* records that are stored; beside those that are on their way */
     uint64_t       version;
-    ledger_span    marked;
+    ledger_span    marked; /* from = to: none */
+    uint8_t        rule;
     htc_buf        mark; /* the header with the mark */
 };
 
@@ -86,8 +87,12 @@ static void looked(flow_submit *s, const htc_kv_result *r)
         s->phase = f.state != FLOW_BUILDING ? SUBMIT_STARTED : s->next < htc__submission_records(&s->records) ? SUBMIT_WRITE : SUBMIT_START;
         return;
     }
-    s->phase = SUBMIT_STARTED; /* nothing to be marked */
-    if (f.state == FLOW_RUNNING && htc__flow_mark(&f, s->marked)) {
+    s->phase = SUBMIT_STARTED; /* nothing to be changed */
+    int changes = f.places.rule != s->rule;
+    f.places.rule = s->rule;
+    if (s->marked.from < s->marked.to)
+        changes |= htc__flow_mark(&f, s->marked);
+    if (f.state == FLOW_RUNNING && changes) {
         htc_buf_clear(&s->mark);
         htc__flow_write(&s->mark, &f);
         s->phase = SUBMIT_MARK;
@@ -143,8 +148,8 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
         answered(s, &r);
     if (s->phase == SUBMIT_IDLE)
         s->phase = SUBMIT_CLAIM;
-    if (s->phase == SUBMIT_STARTED && s->cancel) {
-        s->cancel = 0;
+    if (s->phase == SUBMIT_STARTED && s->change) {
+        s->change = 0;
         s->phase = SUBMIT_MARK_LOOK;
     }
     return status != HTC_OK || s->asked ? status : ask_next(s, in, out);
@@ -180,6 +185,8 @@ htc_status htc__flow_submit_create(const htc_env *env, const flow_submit_options
     s->records.header.job = options->job;
     s->records.header.tries = options->tries;
     s->records.header.max_fails = UINT64_MAX;
+    s->records.header.places = options->places;
+    s->rule = options->places.rule;
     snprintf(s->records.header.user, sizeof s->records.header.user, "%s", options->user);
     if (status == HTC_OK)
         status = htc_kv_client_create(&s->env, &o, &s->client);
@@ -214,5 +221,11 @@ int htc__flow_submit_done(const flow_submit *s)
 void htc__flow_submit_cancel(flow_submit *s, ledger_span ids)
 {
     s->marked = ids;
-    s->cancel = 1;
+    s->change = 1;
+}
+
+void htc__flow_submit_rule(flow_submit *s, uint8_t rule)
+{
+    s->rule = rule;
+    s->change = 1;
 }

@@ -13,6 +13,7 @@ typedef struct flow_submit_options {
     uint32_t        workers; /* for so many it is laid out */
     uint32_t        tries;
     const char     *user;
+    flow_places     places;
     uint32_t        peer; /* the connection to the store */
     uint64_t        client_id;
     int             held; /* it is stored, and runs when htc__flow_submit_start says so */
@@ -27,5 +28,7 @@ void                   htc__flow_submit_start(flow_submit *s); /* with the next 
 int                    htc__flow_submit_done(const flow_submit *s); /* it is running, or has ended already */
 /* These are wanted no more: said with the next step, if the flow runs then. */
 void htc__flow_submit_cancel(flow_submit *s, ledger_span ids);
+/* Tasks are placed by this htc_locality_rule from now on: said in the same way. */
+void htc__flow_submit_rule(flow_submit *s, uint8_t rule);
 
 #endif

@@ -418,7 +418,6 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     sys_agent *a = ctx;
     (void)node;
     (void)status;
-    (void)crashed;
     if (!a->alive)
         return;
     a->alive = 0;
@@ -431,8 +430,9 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     }
     a->processes = NULL;
     a->running = 0;
-    htc__flow_disk_destroy(a->disk);
-    a->disk = NULL;
+    htc__flow_disk_crash(a->disk);
+    if (crashed && htc_rng_below(&a->s->rng_launch, 3) == 0)
+        htc__flow_disk_lose(a->disk, &a->s->rng_launch);
     htc__sys_agent_tell_exit(a);
 }
 
@@ -450,6 +450,20 @@ static void appear(htc_sim *w, void *ctx)
     (void)w;
     if (a->alive)
         htc_sim_boot(a->node);
+}
+
+/* That of the agent before it of this user in its slot. */
+static void take_disk(sys_agent *a)
+{
+    sys *s = a->s;
+    for (sys_agent *before = a->next; before && !a->disk; before = before->next) {
+        if (before->site != a->site || before->slot != a->slot || strcmp(before->user, a->user) != 0)
+            continue;
+        a->disk = before->disk;
+        before->disk = NULL;
+    }
+    if (!a->disk && !(a->disk = htc__flow_disk_create(s->w, &s->env)))
+        htc__sys_no_memory(s);
 }
 
 sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user)
@@ -476,10 +490,8 @@ sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t sl
                       .watched = 1,
                       .watcher = htc_sim_incarnation(s->gateway),
                       .next = s->agents };
-    a->disk = htc__flow_disk_create(s->w, &s->env);
-    if (!a->disk)
-        htc__sys_no_memory(s);
     snprintf(a->user, sizeof a->user, "%s", user);
+    take_disk(a);
     snprintf(name, sizeof name, "agent%llu", (unsigned long long)id);
     s->agents = a;
     check_slots(a);

@@ -18,6 +18,7 @@ struct sys_flow {
     flow_audit      *audit;
     htc_sim_node    *node; /* whoever submits it */
     flow_submit     *submit;
+    flow_places      places;
     int              files;          /* its tasks read what others make */
     uint32_t         tries, running; /* running: its tasks' processes */
     sys_job          seats;  /* as they are to be submitted */
@@ -28,7 +29,7 @@ struct sys_flow {
 static htc_status boot(void *ctx, htc_sim_node *node)
 {
     sys_flow           *f = ctx;
-    flow_submit_options o = { .given = f->given, .number = f->number, .workers = (uint32_t)f->seats.count, .tries = f->tries, .user = f->seats.user,
+    flow_submit_options o = { .given = f->given, .number = f->number, .workers = (uint32_t)f->seats.count, .tries = f->tries, .user = f->seats.user, .places = f->places,
                               .peer = PEER_STORE, .client_id = htc_rng_next(&f->s->rng_random) | 1, .held = 1 };
     htc_status          status = htc__flow_submit_create(htc_sim_env(node), &o, &f->submit);
     if (status == HTC_OK)
@@ -67,6 +68,7 @@ void htc__sys_flow_add(sys *s, const char *user, const char *name, htc_rng *rng)
     *f = (sys_flow){ .s = s, .number = FIRST_FLOW + (s->flows ? 1 : 0), .tries = 1 + (uint32_t)htc_rng_below(rng, 3), .next = s->flows };
     f->seats = (sys_job){ .count = 1 + htc_rng_below(rng, SEATS_MAX), .max_running = htc_rng_below(rng, 3) ? 0 : 1 + htc_rng_below(rng, 2), .flow = f };
     f->files = graph && htc_rng_below(rng, 2);
+    f->places = (flow_places){ .rule = (uint8_t)htc_rng_below(rng, 4), .bytes_per_s = 1000 + htc_rng_below(rng, 1000000) };
     snprintf(f->seats.user, sizeof f->seats.user, "%s", user);
     snprintf(f->seats.name, sizeof f->seats.name, "%s", name);
     s->flows = f;

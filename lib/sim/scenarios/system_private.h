@@ -105,7 +105,7 @@ struct sys_agent {
     uint32_t            running; /* slots that its processes fill */
     uint32_t            last_peer; /* connections that it had its host make */
     struct sys_process *processes;
-    struct flow_disk   *disk; /* of this agent alone: it goes with it */
+    struct flow_disk   *disk; /* of its user in its slot: his next agent there has it too */
     sys_agent          *next;
 };
 
