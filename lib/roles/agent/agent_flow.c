@@ -392,6 +392,8 @@ static int is_workers(const htc_input *in)
     htc_reader r = htc_reader_of(in->body);
     if (in->kind == HTC_IN_RESULT)
         return in->tag >> NUMBERS != 0;
+    if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_REFUSED)
+        return 1; /* whichever has dialled that connection knows its number */
     return in->kind == HTC_IN_EVENT && (in->op == HTC_EVENT_STARTED || in->op == HTC_EVENT_TASK_STOPPED) && htc_get_u64(&r) >> NUMBERS != 0;
 }
 
