@@ -361,7 +361,7 @@ static void trouble(htc_sim *sim, void *ctx)
     uint8_t  number[4];
     if (htc_sim_now(sim) >= w->trouble_until)
         return;
-    switch (htc_rng_below(&w->rng, 6)) {
+    switch (htc_rng_below(&w->rng, w->seed % 8 == 7 ? 6 : 5)) { /* in half of the troubled worlds nobody is wrong about who is gone */
     case 5: /* it is told that another one is gone, which may live */
         htc__le32_put(number, FIRST_PEER + (uint32_t)htc_rng_below(&w->rng, n->peers + 1));
         if (htc_sim_up(n->node))
