@@ -136,6 +136,9 @@ typedef enum htc_event {
     HTC_EVENT_AGENT_STOPPED = 62, /**< to a gateway: u64 agent, bytes handle: it is in the stopped state */
     HTC_EVENT_TASK_STOPPED = 63,  /**< to an agent or worker: u64 run: its process is in the stopped state */
     HTC_EVENT_SHUTDOWN = 64,      /**< to any role: it is asked to end; status HTC_OK: let tasks finish, HTC_EKILLED: at once */
+    HTC_EVENT_REFUSED = 66,       /**< to an agent or worker: u32 number that DIAL answered: nobody listens at its address, though a file or a
+                                       connection shows that somebody did: who that was has ended. Told once, until it is open again. A host that
+                                       cannot tell says nothing */
     HTC_EVENT_DISK = 65           /**< to a gateway: status HTC_OK or HTC_ENOSPC: the data directory can be written again, or is full. After HTC_OK
                                    the gateway asks again for the places of all open jobs */
 } htc_event;

@@ -170,6 +170,20 @@ HTC_API htc_status htc_host_dial_unix(htc_host *host, const char *path, uint32_t
 HTC_API htc_status htc_host_hang_up(htc_host *host, uint32_t peer);
 
 /**
+ * Have the machine told when nobody listens any more at the address of a connection that was dialled: HTC_IN_EVENT with op, and the number as
+ * htc_put_u32 writes it as its body. Told once, until it is open again: when a try is refused (ECONNREFUSED), and when the address is
+ * missing though the connection was open before. Other errors say nothing of who is there.
+ *
+ * @param[in,out] host  in the loop's thread
+ * @param[in]     peer  its number, of htc_host_dial_unix
+ * @param[in]     op    of the event; 0: it is not told
+ * @return HTC_OK; HTC_ENOTFOUND: no such connection, or not a dialled one; HTC_EINVAL if host is NULL
+ *
+ * Cost: O(connections).   Since: 0.2
+ */
+HTC_API htc_status htc_host_tell_refused(htc_host *host, uint32_t peer, uint32_t op);
+
+/**
  * Carries out HTC_OUT_CALL.
  *
  * @param[in]     ctx   as registered

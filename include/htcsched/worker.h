@@ -13,7 +13,8 @@
  *                  (HTC_CALL_DIAL, HTC_CALL_HANG_UP), and those that other workers make to this one's address
  *     tasks        HTC_CALL_STAGE_IN, _RUN, _TAKE_BACK, _SIGNAL, _STAGE_OUT and _CLEAN, as htcsched/calls.h says
  *     objects      HTC_CALL_OBJECT_ROOM and those behind it, for flows whose tasks read what others make; never for others
- *     events       HTC_EVENT_STARTED and HTC_EVENT_TASK_STOPPED where there are processes; HTC_EVENT_SHUTDOWN: finish what runs, hand over
+ *     events       HTC_EVENT_STARTED and HTC_EVENT_TASK_STOPPED where there are processes; HTC_EVENT_REFUSED where it can be told, so that
+ *                  the tasks of a worker that was killed begin again at once; HTC_EVENT_SHUTDOWN: finish what runs, hand over
  *                  the rest, end. With HTC_EKILLED: hand over what runs too
  *
  * htcsched/host.h with htcsched/agent_host.h is such a driver, htcsched/sim.h one in virtual time, and examples/embed/worker.c one of its
@@ -51,7 +52,9 @@ typedef struct htc_worker_options {
     uint32_t    store_peer;      /**< the driver's number of the connection to the store, not 0 */
     uint32_t    slots;           /**< tasks run at once, counted in cores, at most HTC_WORKER_SLOTS_MAX; 0: 1 */
     const char *node;            /**< host name, for outcomes, at most 63 bytes; copied; NULL: none */
-    htc_ns      lease_ns;        /**< not heard of for this long the worker is thought dead, and what it answers for is others'; 0: 10 s */
+    htc_ns      lease_ns;        /**< not heard of for this long the worker is thought dead, and what it answers for is others'; 0: 80 s. It is
+                                      renewed 20 s before its end, or after a third of it. That a process has ended is seen at once
+                                      (HTC_EVENT_REFUSED) */
     htc_ns      commit_gap_ns;   /**< between two changes of a ledger, at least: more ends of tasks fit into each; 0: 1 ms */
     const htc_steal_options *steal; /**< copied, its policy is kept; NULL: every default. Where it does not fit a group, as a mesh with fewer
                                          points than workers, and where its policy answers an error, others are asked by "random" */

@@ -45,12 +45,12 @@ ours()
     done
 }
 
-# daemon_pid NAME: into pid.
+# daemon_pid NAME: into pid. An agent's keepers are of the same program, and are no daemons.
 daemon_pid()
 {
     local p
     for p in $(ours); do
-        [ "$(basename "$(readlink "/proc/$p/exe")")" = "$1" ] && pid=$p && return
+        [ "$(basename "$(readlink "/proc/$p/exe")")" = "$1" ] && [ "$(cat "/proc/$p/comm")" != htc-keeper ] && pid=$p && return
     done
     fail "no $1"
 }

@@ -78,11 +78,11 @@ Test(agent_wire, hello_and_heartbeat_read_back)
         cr_assert(hello2.agent == hello.agent && strcmp(hello2.node, hello.node) == 0 && hello2.slots == 3 &&
                   hello2.memory == 1 << 30 && hello2.cores == 16 && hello2.seq == 9 &&
                   hello2.last_grant == hello.last_grant && same_held(&hello2.held, &hello.held));
-        htc_heartbeat beat = { .agent = 5, .seq = UINT64_MAX, .last_grant = 6, .held = hello.held }, beat2;
+        htc_heartbeat beat = { .agent = 5, .seq = UINT64_MAX, .last_grant = 6, .next = 7 * HTC_SECOND, .held = hello.held }, beat2;
         htc_heartbeat_write(&b, &beat);
         r = payload(HTC_WIRE_HEARTBEAT);
         cr_assert(eq(int, htc_heartbeat_read(&r, &beat2), HTC_OK));
-        cr_assert(beat2.agent == 5 && beat2.seq == UINT64_MAX && beat2.last_grant == 6 &&
+        cr_assert(beat2.agent == 5 && beat2.seq == UINT64_MAX && beat2.last_grant == 6 && beat2.next == 7 * HTC_SECOND &&
                   same_held(&beat2.held, &beat.held));
     }
 }

@@ -280,7 +280,7 @@ Test(attempt, tries_staging_again)
     begin(&r, 0);
     bring_to(&r, ATTEMPT_STAGING_IN);
     answer(&r, HTC_ENOTFOUND, NULL);
-    cr_expect(eq(int, r.t.outcome.status, HTC_ENOTFOUND), "at once");
+    cr_expect(eq(int, r.t.outcome.status, HTC_EINPUT), "at once");
     finish(&r);
     for (int out = 0; out < 2; out++) {
         begin(&r, 0);

@@ -67,3 +67,36 @@ Test(gateway_agents, a_connection_speaks_for_one_agent)
     hand second = hello(r.launched[1].agent);
     cr_expect(eq(int, welcome_of(&second), HTC_OK), "on its own it is welcome");
 }
+
+/* One that has said how long it will be silent is not given up before that; nobody may say so for ever. */
+Test(gateway_agents, an_agent_may_rest)
+{
+    static const struct {
+        htc_ns next, alive, dead; /* after the heartbeat */
+    } t[] = {
+        { 0, 25, 35 },
+        { 10 * HTC_SECOND, 25, 35 },
+        { 60 * HTC_SECOND, 75, 85 },
+        { UINT64_MAX, 175, 185 }, /* as 16 heartbeats */
+    };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        uint32_t    p = operator_peer();
+        htc_attempt at;
+        htc_buf     b;
+        submit(p, "olga", SWEEP(1));
+        rig_pass(&r, 100 * HTC_MS);
+        hand h = hello(r.launched[0].agent);
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        htc_heartbeat beat = { .agent = h.id, .seq = 1, .last_grant = h.last_grant, .next = t[i].next, .held = { .count = 1, .held = { { at, HTC_HELD_RUNNING } } } };
+        htc_buf_init(&b, NULL, 0);
+        htc_heartbeat_write(&b, &beat);
+        rig_say(&r, h.peer, &b);
+        htc_buf_free(&b);
+        rig_pass(&r, t[i].alive * HTC_SECOND);
+        cr_expect(eq(u32, r.calls[HTC_CALL_KILL_AGENT], 0), "%zu", i);
+        rig_pass(&r, (t[i].dead - t[i].alive) * HTC_SECOND);
+        cr_expect(ge(u32, r.calls[HTC_CALL_KILL_AGENT], 1), "%zu", i);
+        end();
+        begin();
+    }
+}

@@ -7,7 +7,7 @@
 #include "kvs/replica/watch.h"
 
 #define VIEWS 4
-#define REST  (3 * HTC_SECOND) /* of members that retry after 4 ms, and of a hub and clients that do after 100 */
+#define REST  (15 * HTC_SECOND) /* of members that retry after 4 ms, and of a hub and clients that do after 100, 128 times as long at most */
 
 typedef struct known {
     uint64_t          version;

@@ -56,6 +56,7 @@ typedef struct rig {
     rig_said       said[RIG_KEPT]; /* to other workers */
     uint32_t       asked[80];      /* calls, by op */
     uint32_t       last_peer;
+    uint64_t       steps; /* of the worker */
     int            ended; /* HTC_OUT_STOP, or a step that answered an error */
     htc_status     status;
     /* What the store answers is answered otherwise: the status of operation i. */
@@ -205,6 +206,7 @@ static inline void rig_worker_step(rig *r, const htc_input *given)
     htc_buf    b;
     if (!r->worker || r->ended)
         return;
+    r->steps++;
     htc_buf_init(&b, NULL, 0);
     if (in.kind == HTC_IN_MESSAGE && in.peer == RIG_STORE)
         rig_change_answer(r, &in, &b);
@@ -304,6 +306,12 @@ static inline htc_status rig_ask(rig *r, const htc_kv_request *q, htc_kv_result 
 static inline void rig_put(rig *r, const flow_key *k, htc_bytes value)
 {
     if (rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(k), .value = value }, NULL) != HTC_OK)
+        abort();
+}
+
+static inline void rig_put_bound(rig *r, const flow_key *k, htc_bytes value, uint64_t lease)
+{
+    if (rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(k), .value = value, .lease = lease }, NULL) != HTC_OK)
         abort();
 }
 
@@ -468,17 +476,22 @@ static inline void rig_put_files(rig *r, uint64_t tasks, int done)
 /* ---- another worker ---- */
 
 /* It is there, and has called. Its number as a peer of the worker is the answer. */
-static inline uint32_t rig_other_worker(rig *r, uint64_t id, uint64_t epoch)
+static inline uint32_t rig_other_bound(rig *r, uint64_t id, uint64_t epoch, uint64_t lease)
 {
     flow_key    k = htc__flow_key_worker(RIG_FLOW, id);
     flow_worker f = { .epoch = epoch, .slots = 1, .address = "there" };
     htc_buf     b;
     htc_buf_init(&b, NULL, 0);
     htc__flow_worker_write(&b, &f);
-    rig_put(r, &k, htc_buf_bytes(&b));
+    rig_put_bound(r, &k, htc_buf_bytes(&b), lease);
     rig_run(r);
     htc_buf_free(&b);
     return 10 + r->last_peer;
+}
+
+static inline uint32_t rig_other_worker(rig *r, uint64_t id, uint64_t epoch)
+{
+    return rig_other_bound(r, id, epoch, 0);
 }
 
 /* It looks for the end. */

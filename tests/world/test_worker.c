@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/codec.h"
 #include "core/fault.h"
 #include "core/util.h"
 #include "htcsched/calls.h"
@@ -35,6 +36,7 @@
 #define GRAPH_FULL  3000
 #define GRAPH_LARGE 10000 /* of one seed in fifty of the full form */
 #define FLOW        7
+#define FIRST_PEER  10 /* of a worker's connections to others */
 
 typedef struct world world;
 
@@ -241,8 +243,9 @@ static void dial(host_of *n, htc_sim_node *at, const htc_effect *effect)
     htc_reader r = htc_reader_of(effect->body);
     htc_buf    b;
     htc_get_str(&r, address, sizeof address);
-    uint32_t   peer = 10 + n->peers++;
-    htc_status status = htc_sim_dial(at, peer, w->workers[strtoul(address, NULL, 10)].node, NULL);
+    uint32_t   peer = FIRST_PEER + n->peers++;
+    htc_status status = htc_sim_dial(at, peer, w->workers[strtoul(address, NULL, 10)].node,
+                                     &(htc_sim_dial_options){ .size = sizeof(htc_sim_dial_options), .refused = HTC_EVENT_REFUSED });
     htc_buf_init(&b, NULL, 0);
     htc_put_u32(&b, peer);
     htc_sim_result(at, 0, effect, status, htc_buf_bytes(&b));
@@ -355,9 +358,15 @@ static void trouble(htc_sim *sim, void *ctx)
 {
     world *w = *(world **)ctx;
     host_of *n = &w->workers[htc_rng_below(&w->rng, w->n)];
+    uint8_t  number[4];
     if (htc_sim_now(sim) >= w->trouble_until)
         return;
-    switch (htc_rng_below(&w->rng, 5)) {
+    switch (htc_rng_below(&w->rng, w->seed % 8 == 7 ? 6 : 5)) { /* in half of the troubled worlds nobody is wrong about who is gone */
+    case 5: /* it is told that another one is gone, which may live */
+        htc__le32_put(number, FIRST_PEER + (uint32_t)htc_rng_below(&w->rng, n->peers + 1));
+        if (htc_sim_up(n->node))
+            htc_sim_event(n->node, 0, HTC_EVENT_REFUSED, HTC_OK, (htc_bytes){ number, sizeof number });
+        break;
     case 4: /* it leaves, and comes back */
         if (htc_sim_up(n->node))
             htc_sim_event(n->node, 0, HTC_EVENT_SHUTDOWN, htc_rng_below(&w->rng, 2) ? HTC_OK : HTC_EKILLED, htc_bytes_of(NULL));

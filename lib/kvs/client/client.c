@@ -569,6 +569,7 @@ static htc_status submit(htc_kv_client *c, htc_ns now, const htc_kv_request *req
     }
     /* Taken. If it cannot leave now, for want of memory or room, it leaves later: deadline says at once. */
     (void)send_ready(c, now, out);
+    htc__kv_watched_along(c, now, out);
     return HTC_OK;
 }
 

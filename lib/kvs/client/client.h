@@ -231,6 +231,7 @@ void       htc__kv_watched_free(htc_kv_client *c);
 void       htc__kv_watched_session(htc_kv_client *c); /* there is another one, or none */
 void       htc__kv_watched_events(htc_kv_client *c, uint64_t number, htc_reader r);
 htc_status htc__kv_watched_send(htc_kv_client *c, htc_ns now, htc_output *out); /* what is due */
+void       htc__kv_watched_along(htc_kv_client *c, htc_ns now, htc_output *out); /* what will be due, with what has just left */
 htc_ns     htc__kv_watched_deadline(const htc_kv_client *c);
 
 /* Is there an answer for htc_kv_client_next or, as far as can be seen from outside, an event for htc_kv_client_event? */

@@ -12,6 +12,9 @@
 
 /* Messages that came and were not looked at: one, and what a repeated question brought. */
 #define TOLD_MAX 4
+/* A question that nobody answers, for there is no news, is repeated after so many times retry_ns at most: on a connection that loses nothing
+ * for nothing. */
+#define PAUSE_MAX 128
 /* Deleted keys of a prefix whose versions are remembered. */
 #define GRAVES_MAX 4096
 
@@ -172,7 +175,7 @@ static htc_status ask(htc_kv_client *c, htc_ns now, int repeated, htc_output *ou
     }
     if (all->told)
         return HTC_OK;
-    all->pause = !repeated ? c->options.retry_ns : all->pause < 8 * c->options.retry_ns ? all->pause * 2 : 16 * c->options.retry_ns;
+    all->pause = !repeated ? c->options.retry_ns : all->pause < PAUSE_MAX / 2 * c->options.retry_ns ? all->pause * 2 : PAUSE_MAX * c->options.retry_ns;
     all->due = all->pause > HTC_NEVER - now ? HTC_NEVER : now + all->pause;
     all->asked = 1;
     return HTC_OK;
@@ -183,6 +186,14 @@ htc_status htc__kv_watched_send(htc_kv_client *c, htc_ns now, htc_output *out)
     int        repeated = c->watched.asked && c->links[HTC__KV_HOME].session && c->watched.first && now >= c->watched.due;
     htc_status status = repeated || must_ask(c) ? ask(c, now, repeated, out) : HTC_OK;
     return status == HTC_EFULL && htc_output_count(out) > 0 ? HTC_OK : status; /* in the next step */
+}
+
+/* A repeat that will be due goes with what leaves anyhow, so that a client that asks now and then is not woken for it. */
+void htc__kv_watched_along(htc_kv_client *c, htc_ns now, htc_output *out)
+{
+    const htc__kv_watched_all *all = &c->watched;
+    if (all->asked && c->links[HTC__KV_HOME].session && all->first && all->due - now <= all->pause / 2)
+        (void)ask(c, now, 1, out); /* else it is due by itself */
 }
 
 htc_ns htc__kv_watched_deadline(const htc_kv_client *c)

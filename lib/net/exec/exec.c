@@ -449,6 +449,8 @@ static htc_status dial(htc_agent_host *a, uint64_t tag, htc_reader *body)
         return HTC_EUNSUPPORTED;
     htc_status status = htc_host_dial_unix(a->host, address + 5, 0, &peer, NULL);
     htc__le32_put(number, peer);
+    if (status == HTC_OK)
+        status = htc_host_tell_refused(a->host, peer, HTC_EVENT_REFUSED);
     return status == HTC_OK ? htc_host_answer(a->host, HTC_CALL_DIAL, tag, HTC_OK, (htc_bytes){ number, sizeof number }) : status;
 }
 

@@ -21,7 +21,6 @@
 
 #define WORDS_MAX 4096        /* arguments and variables */
 #define TICK (20 * HTC_MS)    /* two changes of a directory within this may have one time: the kernel's clock of files moves by ticks */
-#define WAITING_ENOUGH 2
 #define TOLD_TOGETHER 5
 #define PAUSE_FIRST (20 * 1000)
 #define PAUSE_LAST (20 * 1000 * 1000)
@@ -450,7 +449,7 @@ static void run(keeper *k, htc__keeper_task *t)
 static void tell(keeper *k, uint32_t n)
 {
     uint64_t one = 1;
-    if (atomic_load(&k->ring->put) - n > WAITING_ENOUGH && ++k->untold < TOLD_TOGETHER)
+    if (atomic_load(&k->ring->put) - n > HTC__KEEPER_TELLS && ++k->untold < TOLD_TOGETHER)
         return;
     k->untold = 0;
     if (!atomic_exchange(&k->ring->told, 1))

@@ -19,6 +19,7 @@
 #define HTC__KEEPER_DEPTH 16
 #define HTC__KEEPER_WORDS (14 << 10) /* bytes of program, arguments and environment */
 #define HTC__KEEPER_LIMITS 12
+#define HTC__KEEPER_TELLS 2 /* with more waiting, the keeper does not tell of each end */
 
 typedef enum htc__keeper_state {
     KEEPER_FREE = 0,

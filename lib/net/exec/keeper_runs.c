@@ -194,10 +194,23 @@ static void ended(htc__keeper *k, htc__run *r, const htc__keeper_task *t)
     htc__exec_settle(r);
 }
 
+/* What runs has been told as started, and of its end the keeper tells, at once or when it has passed those that were withdrawn: nothing is
+ * looked for, however long it runs. */
+static int is_quiet(const htc__keeper *k)
+{
+    htc__run *r = at_work(k);
+    if (!r || !r->start_told)
+        return k->put == k->taken;
+    uint32_t n = place_in(k, r) + 1;
+    while (k->put - n > HTC__KEEPER_TELLS && atomic_load(&task_at(k, n)->state) == KEEPER_WITHDRAWN)
+        n++;
+    return k->put - n <= HTC__KEEPER_TELLS;
+}
+
 static void arm_started(htc__keeper *k)
 {
     struct timeval tv = htc__timeval(START_TOLD_AFTER);
-    if (!k->started_armed && k->taken != k->put && event_add(k->started, &tv) == 0)
+    if (!k->started_armed && !is_quiet(k) && event_add(k->started, &tv) == 0)
         k->started_armed = 1;
 }
 
@@ -209,7 +222,7 @@ static int has_begun(const htc__keeper_task *t)
     return atomic_load(&t->pid) > 0 && t->stage == 0 && htc_host_wall() >= t->started + START_TOLD_AFTER / 2;
 }
 
-/* While several are in the ring the keeper need not tell of each; one that runs alone is told as started once. */
+/* While many are in the ring the keeper need not tell of each; what runs is told as started once. */
 static void on_started(evutil_socket_t fd, short what, void *arg)
 {
     htc__keeper *k = arg;
@@ -221,8 +234,7 @@ static void on_started(evutil_socket_t fd, short what, void *arg)
         r->start_told = 1;
         htc__run_tell_started(r);
     }
-    if (!r || !r->start_told || k->put - k->taken > 1)
-        arm_started(k);
+    arm_started(k);
 }
 
 static void hear(htc__keeper *k)

@@ -352,10 +352,32 @@ htc_status htc_host_hang_up(htc_host *host, uint32_t peer)
     return HTC_OK;
 }
 
+htc_status htc_host_tell_refused(htc_host *host, uint32_t peer, uint32_t op)
+{
+    htc__conn *c = host ? htc__conn_find(host, peer) : NULL;
+    if (!host)
+        return HTC_EINVAL;
+    if (!c || !c->dialled || c->state == CONN_DEAD)
+        return HTC_ENOTFOUND;
+    c->refused_op = op;
+    return HTC_OK;
+}
+
+/* Its address may be missing because somebody removed it: that says something only of one who was seen there. */
+static void tell_refused(htc__conn *c, int why)
+{
+    uint8_t number[4];
+    if (!c->refused_op || c->refused_told || !(why == ECONNREFUSED || (why == ENOENT && c->was_open)))
+        return;
+    c->refused_told = 1;
+    htc__le32_put(number, c->peer);
+    htc__host_deliver(c->host, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = c->refused_op, .body = { number, sizeof number } });
+}
+
 static void dial(htc__conn *c)
 {
     htc_host *h = c->host;
-    int       fd = htc__unix_connect(c->path, SOCK_NONBLOCK);
+    int       fd = htc__unix_connect(c->path, SOCK_NONBLOCK), why = fd < 0 ? errno : 0;
     if (fd >= 0 && htc__conn_attach(c, fd) != HTC_OK) {
         close(fd);
         fd = -1;
@@ -363,8 +385,11 @@ static void dial(htc__conn *c)
     if (fd < 0) {
         c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
         htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
+        tell_refused(c, why);
         return;
     }
+    c->was_open = 1;
+    c->refused_told = 0;
     htc__conn_credentials(fd, &c->info);
     c->state = CONN_OPEN;
     htc__conn_tell_opened(c);

@@ -118,6 +118,9 @@ struct htc__conn {
     uint32_t         state; /* htc__conn_state */
     int              dialled, welcomed, told; /* told: the machine knows it as open */
     int              hung_up; /* a dialled one that is wanted no more */
+    uint32_t         refused_op; /* a dialled one: the event when nobody listens there any more; 0: none */
+    int              was_open;   /* and there was somebody, as far as was told */
+    int              refused_told;
     int              stranger; /* of another uid, and none of the processes that this program started */
     int              deaf; /* not read from until it has read */
     htc_peer_info    info;

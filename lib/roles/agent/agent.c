@@ -208,17 +208,30 @@ static void notice_stall(htc_agent *a, htc_ns deadline)
         greet(a);
 }
 
+/* The gateway says nothing but answers to heartbeats as long as there is nothing to say. */
+static htc_ns lost_at(const htc_agent *a)
+{
+    return after(a->heard_at, after(a->lost_after_ns, a->beat_gap > a->heartbeat_ns ? a->beat_gap - a->heartbeat_ns : 0));
+}
+
+/* One that beats rarely does so when it is awake anyhow, if half of the time is over. */
+static htc_ns beats_from(const htc_agent *a)
+{
+    htc_ns half = a->beat_gap > a->heartbeat_ns ? a->beat_gap / 2 : 0;
+    return a->beat_at > half ? a->beat_at - half : 0;
+}
+
 static void run_timers(htc_agent *a)
 {
     htc__agent_timers(a);
     if (!a->connected)
         return;
-    if (a->registered && a->holder.now >= after(a->heard_at, a->lost_after_ns)) {
+    if (a->registered && a->holder.now >= lost_at(a)) {
         htc__log(&a->env, HTC_LOG_WARN, "nothing heard of the gateway -> register again");
         greet(a);
     } else if (!a->registered && a->holder.now >= a->hello_at)
         htc__agent_say_hello(a);
-    if (a->registered && a->holder.now >= a->beat_at)
+    if (a->registered && a->holder.now >= beats_from(a))
         htc__agent_say_heartbeat(a);
     if (a->registered && a->pulling && a->holder.now >= a->pull_at)
         htc__agent_say_pull(a);
@@ -329,7 +342,7 @@ static htc_ns agent_deadline(const void *self)
         at = (moment);
     EARLIEST(a->connected && !a->registered, a->hello_at)
     EARLIEST(a->registered, a->beat_at)
-    EARLIEST(a->registered, after(a->heard_at, a->lost_after_ns))
+    EARLIEST(a->registered, lost_at(a))
     EARLIEST(a->registered && a->pulling, a->pull_at)
     EARLIEST(may_pull(a), a->wait_until)
     EARLIEST(a->stopping, a->stop_at)

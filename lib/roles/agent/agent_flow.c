@@ -58,6 +58,19 @@ int htc__agent_has_seat(const htc_agent *a)
     return 0;
 }
 
+int htc__agent_rests(const htc_agent *a)
+{
+    htc_worker_figures f = { .size = sizeof f };
+    const agent_flow  *x;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->held[i]->seat != SEAT_AT_WORK)
+            return 0;
+    DL_FOREACH(a->flows, x)
+    if (!x->worker || htc_worker_look(x->worker, &f) != HTC_OK || f.running || f.ready)
+        return 0;
+    return a->flows != NULL;
+}
+
 static uint32_t seats(const htc_agent *a, uint64_t flow, seat_phase phase)
 {
     uint32_t n = 0;
@@ -392,6 +405,8 @@ static int is_workers(const htc_input *in)
     htc_reader r = htc_reader_of(in->body);
     if (in->kind == HTC_IN_RESULT)
         return in->tag >> NUMBERS != 0;
+    if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_REFUSED)
+        return 1; /* whichever has dialled that connection knows its number */
     return in->kind == HTC_IN_EVENT && (in->op == HTC_EVENT_STARTED || in->op == HTC_EVENT_TASK_STOPPED) && htc_get_u64(&r) >> NUMBERS != 0;
 }
 

@@ -61,6 +61,7 @@ struct htc_agent {
     htc_ns   heard_at; /* last word of the gateway */
     htc_ns   idle_at;  /* since when nothing is held that has begun */
     htc_ns   hello_at, beat_at, pull_at, wait_until, stop_at;
+    htc_ns   beat_gap; /* before beat_at */
     uint32_t hello_tries, pull_tries;
     htc_ns   span; /* that tasks run, as of late; 0: not known */
     uint32_t batch; /* tasks of the last grant */
@@ -138,6 +139,7 @@ void        htc__agent_flows_run(htc_agent *a);
 void        htc__agent_flows_take_back(htc_agent *a); /* what was given to the host ahead of a slot */
 htc_ns      htc__agent_flows_deadline(const htc_agent *a);
 int         htc__agent_has_seat(const htc_agent *a);
+int         htc__agent_rests(const htc_agent *a); /* it has seats alone, and nothing runs in them or could */
 void        htc__agent_flows_free(htc_agent *a);
 
 #endif

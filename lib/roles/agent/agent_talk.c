@@ -4,6 +4,8 @@
 
 #include "roles/agent/agent_private.h"
 
+#define AT_REST 6 /* times as rarely an agent beats that nothing is expected of */
+
 static void say(htc_agent *a)
 {
     if (a->buf.status != HTC_OK) {
@@ -39,11 +41,12 @@ void htc__agent_say_hello(htc_agent *a)
 void htc__agent_say_heartbeat(htc_agent *a)
 {
     htc_heartbeat *m = &a->m.beat;
-    *m = (htc_heartbeat){ .agent = a->id, .seq = ++a->beat_seq, .last_grant = a->last_grant };
+    a->beat_gap = a->reconciling ? a->holder.retry_ns : htc__agent_rests(a) ? AT_REST * a->heartbeat_ns : a->heartbeat_ns;
+    *m = (htc_heartbeat){ .agent = a->id, .seq = ++a->beat_seq, .last_grant = a->last_grant, .next = a->beat_gap };
     list_held(a, &m->held);
     htc_heartbeat_write(&a->buf, m);
     say(a);
-    a->beat_at = a->holder.now + (a->reconciling ? a->holder.retry_ns : a->heartbeat_ns);
+    a->beat_at = a->holder.now + a->beat_gap;
     if (a->reconciling == UINT64_MAX)
         a->reconciling = a->beat_seq;
 }

@@ -11,6 +11,7 @@
 #include "roles/gateway/gateway.h"
 
 #define LEAVE_WITHIN (10 * HTC_SECOND) /* of being told; then it is ended */
+#define RESTS_MAX    16                /* heartbeats at most that an agent may leave out */
 
 agent *htc__gw_agent(htc_gateway *gw, uint64_t id)
 {
@@ -476,6 +477,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
     if (m->seq >= a->hb_seq) {
         htc_heartbeat beat = { .agent = a->id, .seq = m->seq, .last_grant = m->last_grant, .held = m->held };
         a->hb_seq = m->seq;
+        a->rests = 0;
         answer_heartbeat(gw, a, &beat);
     }
     htc__gw_reallocate_soon(gw);
@@ -529,6 +531,13 @@ static htc_status read_message(uint16_t type, htc_reader *r, message *m, uint64_
     return status;
 }
 
+static htc_ns rests_for(const htc_gateway *gw, htc_ns next)
+{
+    htc_ns most = gw->options.heartbeat_ns * RESTS_MAX;
+    next = next < most ? next : most;
+    return next > gw->options.heartbeat_ns ? next - gw->options.heartbeat_ns : 0;
+}
+
 static void act(htc_gateway *gw, conn *c, agent *a, uint16_t type, message *m)
 {
     heard_from(gw, a);
@@ -536,6 +545,7 @@ static void act(htc_gateway *gw, conn *c, agent *a, uint16_t type, message *m)
     case HTC_WIRE_HEARTBEAT:
         if (m->heartbeat.seq > a->hb_seq) {
             a->hb_seq = m->heartbeat.seq;
+            a->rests = rests_for(gw, m->heartbeat.next);
             answer_heartbeat(gw, a, &m->heartbeat);
         }
         break;
@@ -617,9 +627,9 @@ static void check_one(htc_gateway *gw, agent *a)
         break;
     case AGENT_UNKNOWN:
     case AGENT_READY:
-        if (silent > gw->options.lost_after_ns) {
+        if (silent > a->rests + gw->options.lost_after_ns) {
             htc__gw_agent_lost(gw, a, "it has been silent for too long");
-        } else if (silent > 2 * gw->options.heartbeat_ns && !a->suspected && a->state == AGENT_READY) {
+        } else if (silent > a->rests + 2 * gw->options.heartbeat_ns && !a->suspected && a->state == AGENT_READY) {
             a->suspected = 1;
             htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id)),
                           "agent %llu has been silent for %.1f s -> suspected",

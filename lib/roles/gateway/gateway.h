@@ -287,6 +287,7 @@ struct agent {
     uint64_t drain_order;
     char     node[64];
     htc_ns   launched, heard, since; /* now */
+    htc_ns   rests; /* it may be silent for so much longer, as it has said */
     htc_ns   launched_wall;
     uint64_t hb_seq, pull_seq, grant;
     htc_buf  last_grant; /* message, as sent; empty while its writes are not durable */

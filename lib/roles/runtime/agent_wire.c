@@ -151,6 +151,7 @@ void htc_heartbeat_write(htc_buf *b, const htc_heartbeat *m)
     htc_put_u64(b, m->agent);
     htc_put_u64(b, m->seq);
     htc_put_u64(b, m->last_grant);
+    htc_put_u64(b, m->next);
     put_held(b, &m->held);
 }
 
@@ -159,6 +160,7 @@ htc_status htc_heartbeat_read(htc_reader *r, htc_heartbeat *m)
     m->agent = htc_get_u64(r);
     m->seq = htc_get_u64(r);
     m->last_grant = htc_get_u64(r);
+    m->next = htc_get_u64(r);
     get_held(r, &m->held);
     return htc_reader_done(r);
 }

@@ -72,6 +72,7 @@ typedef struct htc_heartbeat {
     uint64_t      agent;
     uint64_t      seq;
     uint64_t      last_grant;
+    htc_ns        next; /* until the next one, at most */
     htc_held_list held;
 } htc_heartbeat;
 

@@ -10,7 +10,8 @@
 #include "roles/worker/objects.h"
 #include "roles/worker/worker_private.h"
 
-#define LEASE_NS  (10 * HTC_SECOND)
+#define LEASE_NS  (80 * HTC_SECOND)
+#define MARGIN_NS (20 * HTC_SECOND) /* before its end a lease is renewed, or after a third of it */
 #define HOST_NAME (sizeof ((attempt_holder *)NULL)->node)
 #define RUNS_FROM (UINT64_C(1) << 48) /* calls of attempts bear their numbers, the others the runtime's, which are below */
 
@@ -74,6 +75,12 @@ static void registered(void *role, void *ctx, const htc_kv_result *r)
         htc__worker_watch(w);
 }
 
+static htc_ns renew_after(const htc_worker *w)
+{
+    htc_ns third = w->options.lease_ns / 3;
+    return w->options.lease_ns > third + MARGIN_NS ? w->options.lease_ns - MARGIN_NS : third;
+}
+
 /* The key that says that this epoch lives. */
 static void enrol(htc_worker *w)
 {
@@ -99,7 +106,7 @@ static void granted(void *role, void *ctx, const htc_kv_result *r)
         return;
     }
     w->epoch = r->lease;
-    w->renew_at = w->now + w->options.lease_ns / 3;
+    w->renew_at = w->now + renew_after(w);
     enrol(w);
 }
 
@@ -110,7 +117,7 @@ static void renewed(void *role, void *ctx, const htc_kv_result *r)
     w->joining = 0;
     if (r->status == HTC_ENOTFOUND)
         htc__worker_stop(w, HTC_ELOST);
-    w->renew_at = w->now + (r->status == HTC_OK ? w->options.lease_ns / 3 : AGAIN_NS);
+    w->renew_at = w->now + (r->status == HTC_OK ? renew_after(w) : AGAIN_NS);
     if (r->status == HTC_OK && !w->joined && !w->leaving)
         enrol(w); /* the store did not say that it is enrolled */
 }
@@ -194,6 +201,7 @@ static void opened(htc_worker *w, const htc_input *in)
         if (w->members[i].peer == in->peer) {
             htc_wire_hello(&w->buf, HTC_WIRE_ROLE_WORKER, HTC_WIRE_VERSION);
             htc_runtime_send(w->runtime, in->peer, &w->buf);
+            htc__worker_member_opened(w, in);
             return;
         }
 }
@@ -205,6 +213,12 @@ static void event(htc_worker *w, const htc_input *in)
         return;
     }
     htc_reader r = htc_reader_of(in->body);
+    if (in->op == HTC_EVENT_REFUSED) {
+        uint32_t peer = htc_get_u32(&r);
+        if (htc_reader_done(&r) == HTC_OK)
+            htc__worker_refused(w, peer);
+        return;
+    }
     running   *x = htc__worker_run(w, htc_get_u64(&r));
     if (x && x->function)
         return;
@@ -240,7 +254,7 @@ static void run_time(htc_worker *w)
     }
     htc__worker_group_timers(w);
     if (htc__worker_runs_flow(w)) {
-        if (w->now >= w->survey_at && !w->leaving)
+        if (w->now >= htc__worker_survey_deadline(w))
             htc__worker_survey(w);
         htc__worker_ledgers_timers(w);
         htc__worker_graph(w);
@@ -285,7 +299,7 @@ static htc_ns deadline(const void *self)
     at = earlier(at, htc__worker_remakes_deadline(w));
     if (w->objects)
         at = earlier(at, htc__objects_deadline(w->objects));
-    at = earlier(at, earlier(htc__worker_graph_deadline(w), w->survey || w->leaving ? HTC_NEVER : w->survey_at));
+    at = earlier(at, earlier(htc__worker_graph_deadline(w), htc__worker_survey_deadline(w)));
     return earlier(at, earlier(htc__worker_ledgers_deadline(w), w->leaving ? HTC_NEVER : htc__worker_steal_deadline(w)));
 }
 
@@ -404,7 +418,7 @@ static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
     w->options.steal = NULL;
     w->id = o->id;
     w->last_run = o->calls_from + RUNS_FROM;
-    w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
+    w->gone_at = w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
     htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
     htc_buf_init(&w->header_bytes, &w->env, 0);
     htc_buf_init(&w->holder.buf, &w->env, HTC_WIRE_MESSAGE_MAX);

@@ -291,8 +291,13 @@ static void read_some(htc_worker *w)
 
 void htc__worker_node_news(htc_worker *w, node *n)
 {
+    own *o = htc__worker_own(w, n->ledger);
     if (n->phase <= NODE_READY)
         want_read(w, n);
+    if (o && o->news_gap > NEWS_AFTER) {
+        o->news_gap = NEWS_AFTER;
+        o->news_at = w->now + o->news_gap;
+    }
 }
 
 static void look_for_news(htc_worker *w, own *o)

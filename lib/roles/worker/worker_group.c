@@ -126,10 +126,11 @@ static void member_is(htc_worker *w, uint64_t id, const flow_worker *f)
         return;
     m = &w->members[at];
     memmove(m + 1, m, (w->n_members - at) * sizeof *m);
-    *m = (member){ .id = id, .epoch = f->epoch };
+    *m = (member){ .id = id, .epoch = f->epoch, .gone_at = HTC_NEVER };
     memcpy(m->address, f->address, sizeof m->address);
     w->n_members++;
-    dial(w, m);
+    if (!htc__worker_was_here(w, m))
+        dial(w, m);
     htc__worker_group_changed(w);
 }
 
@@ -147,7 +148,11 @@ static void members_event(void *role, void *ctx, const htc_kv_event *e)
             member_is(w, id, &f);
         break;
     case HTC_KV_EVENT_DELETED:
-        if (htc__flow_key_number(e->key, &prefix, &id) && find(w, id, &at))
+        if (!htc__flow_key_number(e->key, &prefix, &id))
+            break;
+        if (id == w->id && !w->left)
+            w->renew_at = w->now; /* we have been given up, it seems: ask */
+        else if (find(w, id, &at))
             member_gone(w, at);
         break;
     case HTC_KV_EVENT_START_OVER:
@@ -389,7 +394,7 @@ static void say_counts(htc_worker *w, own *o)
 {
     const ledger_counts *c = &o->now.counts;
     o->counts_at = w->now + o->counts_gap;
-    o->counts_gap = o->counts_gap * 2 < NEWS_MAX ? o->counts_gap * 2 : NEWS_MAX;
+    o->counts_gap = o->counts_gap * 2 < GAP_MAX ? o->counts_gap * 2 : GAP_MAX;
     htc__worker_say(w, htc__worker_peer(w, w->collector), HTC_WIRE_WORKER_COUNTS,
                     &(worker_message){ .from = o->number, .tasks = c->done, .note = c->failed, .to = c->cancelled });
 }
@@ -433,6 +438,7 @@ static int counts_wait(const htc_worker *w, const own *o)
 void htc__worker_group_timers(htc_worker *w)
 {
     own *o;
+    htc__worker_gone_timers(w);
     if (w->cancel_wanted)
         cancel_flow(w);
     if (w->now >= w->collect_at && !w->leaving) {
@@ -449,7 +455,7 @@ void htc__worker_group_timers(htc_worker *w)
 
 htc_ns htc__worker_group_deadline(const htc_worker *w)
 {
-    htc_ns     at = w->leaving ? HTC_NEVER : w->collect_at;
+    htc_ns     at = w->leaving || w->gone_at < w->collect_at ? w->gone_at : w->collect_at;
     const own *o;
     EACH_OWN(w, o)
     if (counts_wait(w, o) && o->counts_at < at)

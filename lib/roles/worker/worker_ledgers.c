@@ -468,7 +468,7 @@ static void look_at_ledger(htc_worker *w, own *o, ledger_pair pair, int out)
 
 static htc_ns longer(htc_ns gap)
 {
-    return gap * 2 < NEWS_MAX ? gap * 2 : NEWS_MAX;
+    return gap * 2 < GAP_MAX ? gap * 2 : GAP_MAX;
 }
 
 static void look_after_notes(htc_worker *w, own *o)

@@ -2,6 +2,7 @@
  *
  *   worker.c          the machine: connections, the lease, time, leaving
  *   worker_group.c    who else is there, what the header says, who looks for the end
+ *   worker_gone.c     whose process has ended: others need not wait for its lease
  *   worker_survey.c   the look at all ledgers: what is nobody's is taken
  *   worker_ledgers.c  the ledgers that it owns: one change under way each, read again after any other answer
  *   worker_tasks.c    what is ready, what runs, what has ended and is not counted yet
@@ -40,9 +41,11 @@
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
 #define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
 #define AGAIN_NS   (100 * HTC_MS)   /* after a store that did not answer */
-#define NOTES_NS   HTC_SECOND       /* a note that is not answered for: look; doubled up to NEWS_MAX */
-#define NEWS_NS    (2 * HTC_SECOND) /* without news: look; doubled up to */
-#define NEWS_MAX   (64 * HTC_SECOND)
+#define NOTES_NS   HTC_SECOND       /* a note that is not answered for: look; doubled up to GAP_MAX */
+#define GAP_MAX    (64 * HTC_SECOND)
+#define NEWS_NS    (2 * HTC_SECOND) /* without news of what waits: look; doubled up to */
+#define NEWS_MAX   (600 * HTC_SECOND)
+#define NEWS_AFTER (64 * HTC_SECOND) /* and after some it begins with no more than that */
 
 /* ---- a ledger that this worker owns, as far as it knows ---- */
 
@@ -209,6 +212,8 @@ typedef struct running {
 typedef struct member {
     uint64_t id, epoch;
     uint32_t peer; /* 0: not yet */
+    uint32_t pid;  /* that listens there; 0: not known */
+    htc_ns   gone_at; /* it is gone: when its lease is to be revoked */
     uint8_t  dialling, stale;
     char     address[256];
 } member;
@@ -248,6 +253,7 @@ struct htc_worker {
     uint8_t              leaving, left; /* told to go: what runs ends, then all is handed over */
     uint8_t              ended;         /* the flow */
     htc_ns               renew_at, survey_at, rest_at;
+    uint8_t              survey_caused; /* the next one: something has happened */
     htc_buf              header_bytes; /* of the flow, as it was read; flow.task lies in there */
     flow                 flow;
     uint64_t             header_version;
@@ -256,6 +262,7 @@ struct htc_worker {
     htc_ns               collect_at;
     uint32_t             n_members;
     member               members[GROUP_MAX]; /* the others that live, by id */
+    htc_ns               gone_at;            /* the first of theirs */
     own                 *owns;
     owner               *owners;
     sum                 *sums;
@@ -316,9 +323,16 @@ void     htc__worker_hang_up_all(htc_worker *w);
 void     htc__worker_group_free(htc_worker *w);
 int      htc__worker_runs_flow(const htc_worker *w); /* it is running, and all that has to be known is */
 
+/* worker_gone.c */
+void htc__worker_refused(htc_worker *w, uint32_t peer); /* nobody listens at the other end any more */
+int  htc__worker_was_here(htc_worker *w, member *m); /* its address is our own: it was a life before, and that is said. Else 0 */
+void htc__worker_member_opened(htc_worker *w, const htc_input *in);
+void htc__worker_gone_timers(htc_worker *w);
+
 /* worker_survey.c */
 void htc__worker_survey(htc_worker *w);
 void htc__worker_survey_soon(htc_worker *w, htc_ns in);
+htc_ns htc__worker_survey_deadline(const htc_worker *w);
 
 /* worker_ledgers.c */
 /* HTC_ECORRUPT also where it has tasks that the flow has not. */
@@ -426,6 +440,7 @@ void htc__worker_tell_free(htc_worker *w);
 void   htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 void   htc__worker_steal(htc_worker *w);
 htc_ns htc__worker_steal_deadline(const htc_worker *w);
+int    htc__worker_rests(const htc_worker *w); /* it has nothing to begin, and has given up asking */
 void   htc__worker_group_changed(htc_worker *w);
 void   htc__worker_steal_policy(htc_worker *w); /* by the header */
 void   htc__worker_give(htc_worker *w, own *o);  /* puts notes for who asks into next */

@@ -304,6 +304,12 @@ static int is_idle(const htc_worker *w)
     return w->owns && w->n_members > 0 && htc__worker_waiting(w) == 0 && !w->to_read && !w->reads && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
 }
 
+/* It asks nobody any more, until there is news. */
+int htc__worker_rests(const htc_worker *w)
+{
+    return htc_steal_due(&w->thief) == HTC_NEVER && is_idle(w) && purse(w);
+}
+
 /* Numbers of the group count the living by id, this one among them. */
 static uint32_t place_of_self(const htc_worker *w)
 {

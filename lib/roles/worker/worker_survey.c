@@ -1,6 +1,6 @@
-/* The look at all ledgers, when a flow begins to run, when somebody is gone, when there is no work here, and now and then. What is nobody's
- * is taken: one ledger by a worker that has no tasks, what is left by who looks for the end, a moment later. A worker that finds every
- * ledger owned, and has none, makes one: it needs a place for what it steals.
+/* The look at all ledgers, when a flow begins to run, when somebody is gone, when there is no work here, and now and then until nothing is
+ * left to be had. What is nobody's is taken: one ledger by a worker that has no tasks, what is left by who looks for the end, a moment
+ * later. A worker that finds every ledger owned, and has none, makes one: it needs a place for what it steals.
  *
  * An owner that is not seen among the living is looked for in the store before its ledger is taken; that it is dead is a guess all the same,
  * which costs work, and never a result. */
@@ -33,6 +33,13 @@ void htc__worker_survey_soon(htc_worker *w, htc_ns in)
 {
     if (w->now + in < w->survey_at)
         w->survey_at = w->now + in;
+    w->survey_caused = 1;
+}
+
+/* Without a cause none is made by a worker that rests: what it could find would have been a cause. */
+htc_ns htc__worker_survey_deadline(const htc_worker *w)
+{
+    return w->survey || w->leaving || (!w->survey_caused && htc__worker_rests(w)) ? HTC_NEVER : w->survey_at;
 }
 
 static void survey_end(htc_worker *w, htc_ns next)
@@ -40,6 +47,7 @@ static void survey_end(htc_worker *w, htc_ns next)
     htc_runtime_context_free(w->runtime, w->survey);
     w->survey = NULL;
     w->survey_at = w->now + next;
+    w->survey_caused = next != SAFETY_NS;
 }
 
 /* ---- taking ---- */

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/codec.h"
 #include "core/util.h"
 #include "core/wire.h"
 #include "sim/engine/sim_private.h"
@@ -377,14 +378,27 @@ static void wait_for_target(sim_dial *d)
     target->last_caller = &d->next_waiting;
 }
 
+/* From now on it waits until the target is up. */
+static void tell_refused(htc_sim *sim, const sim_dial *d)
+{
+    uint8_t number[4];
+    if (!d->refused || d->target->up || !htc_sim_passes(d->node, d->target))
+        return;
+    htc__le32_put(number, d->peer);
+    if (htc_sim_event(d->node, 0, d->refused, HTC_OK, (htc_bytes){ number, sizeof number }) != HTC_OK)
+        htc__sim_refused(sim);
+}
+
 void htc__sim_dial_try(htc_sim *sim, sim_dial *d)
 {
     if (d->dead)
         return;
-    if (reachable(d->node, d->target))
+    if (reachable(d->node, d->target)) {
         connect(sim, d);
-    else
-        wait_for_target(d);
+        return;
+    }
+    tell_refused(sim, d);
+    wait_for_target(d);
 }
 
 /* Until it is tried next: so many times after it was tried last. */
@@ -449,6 +463,7 @@ htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node *target,
                      .listener = o.listener,
                      .once = o.once,
                      .stream = o.stream,
+                     .refused = o.refused,
                      .next = node->dials };
     node->dials = d;
     redial(sim, d, htc__sim_link_latency(sim, link));

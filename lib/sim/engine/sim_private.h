@@ -100,7 +100,7 @@ struct sim_dial {
     htc_sim_node *node, *target;
     uint64_t      incarnation;
     uint32_t      peer;
-    uint32_t      port, listener, once, stream;
+    uint32_t      port, listener, once, stream, refused;
     uint32_t      pending; /* events that name it, and its target's list: the last one frees it if it is dead then */
     int           dead;    /* the machine that wanted it is gone */
     uint64_t      seq;     /* its place among the dials of one moment, from one connection to the next */

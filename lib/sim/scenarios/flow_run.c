@@ -149,7 +149,8 @@ static htc_status dial(study_worker *w, htc_sim_node *node, const htc_effect *ef
     uint32_t      peer = PEER_STORE + ++w->last_peer;
     if (other >= w->of->options.workers)
         return HTC_EUNSUPPORTED;
-    htc_status status = htc_sim_dial(node, peer, w->of->workers[other].node, NULL);
+    htc_status status = htc_sim_dial(node, peer, w->of->workers[other].node,
+                                     &(htc_sim_dial_options){ .size = sizeof(htc_sim_dial_options), .refused = HTC_EVENT_REFUSED });
     htc_put_u32(&b, peer);
     return status != HTC_OK ? status : htc_sim_result(node, 0, effect, HTC_OK, htc_buf_bytes(&b));
 }

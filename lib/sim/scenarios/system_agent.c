@@ -263,7 +263,7 @@ static void dial(sys_agent *a, const htc_effect *effect)
     const sys_agent *other = sscanf(address, "agent:%llu", &id) == 1 ? htc__sys_agent_find(s, id) : NULL;
     htc_sim_node    *target = strcmp(address, "store") == 0 ? s->store : other ? other->node : NULL;
     uint32_t         peer = SYS_PEER_GATEWAY + ++a->last_peer;
-    htc_status       status = target ? htc_sim_dial(a->node, peer, target, NULL) : HTC_EUNSUPPORTED;
+    htc_status       status = target ? htc_sim_dial(a->node, peer, target, &(htc_sim_dial_options){ .size = sizeof(htc_sim_dial_options), .refused = HTC_EVENT_REFUSED }) : HTC_EUNSUPPORTED;
     htc_buf_init(&b, NULL, 0);
     htc_put_u32(&b, peer);
     htc_sim_result(a->node, 0, effect, status, status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no such address"));
