@@ -1,13 +1,14 @@
 #!/bin/bash
-# Real work as flows: words counted, lines sorted, matches found and text drawn by map and reduce over a real text, images stacked, recorded
-# workflows run again with programs that read and write what was read and written. Each result is compared, byte by byte, with a plain program's.
+# Real work as flows: words counted, lines sorted, matches found and text drawn by map and reduce over a real text, images stacked, files
+# compared by a function of a shared object, recorded workflows run again with programs that read and write what was read and written. Each
+# result is compared, byte by byte, with a plain program's.
 source "$(dirname "$0")/live.sh"
 tests=$(dirname "$ports")
 writers=$(cd "$tests/../../examples/flows/writers" && pwd)
 data=$tests/../../../shared/data
 dir=$top/state
 H=("$htc" --dir "$dir")
-maps=8 bytes=$((50 << 20)) images=48 drawn=2000000
+maps=8 bytes=$((50 << 20)) images=48 drawn=1000000
 [ -z "${HTC_TEST_LIGHT-}" ] || { bytes=$((5 << 20)) images=16 drawn=200000; }
 
 for f in "$writers"/*.sh "$writers"/*.py; do
@@ -82,6 +83,18 @@ open("stack.pgm", "w").write("P2\n%d %d\n%d\n" % (cut, cut, max(mean)) + "".join
 assert mean.index(max(mean)) == cut // 2 * cut + cut // 2
 END_OF_PYTHON
 
+# --- real files, and in how many bytes each two of them differ ---
+find /usr/share/doc -mindepth 2 -maxdepth 2 -type f -name copyright | LC_ALL=C sort | head -n 30 > list
+mapfile -t files < list
+[ ${#files[@]} -ge 10 ] || skip "there are ${#files[@]} files in /usr/share/doc"
+mapfile -t sizes < <(xargs -d '\n' stat -L -c %s < list)
+for ((j = 1; j < ${#files[@]}; j++)); do
+    for ((i = 0; i < j; i++)); do
+        longer=$((sizes[i] - sizes[j]))
+        printf '%8d %8d %29d\n' $i $j $(($(cmp -l "${files[i]}" "${files[j]}" 2> /dev/null | wc -l) + ${longer#-}))
+    done
+done > list.pairs
+
 expect 0 "${H[@]}" up --slots 4
 for mode in "${modes[@]}"; do
     mkdir "$top/work/$mode" && cd "$top/work/$mode" || exit 1
@@ -100,6 +113,9 @@ for mode in "${modes[@]}"; do
     ln "$top"/plain/sky* .
     sh "$writers/stack.sh" sky.list 48 48 > stack.flow && run stack.flow
     same "$top/plain/stack.pgm" stack.pgm
+    ln "$top/plain/list" list
+    sh "$writers/all_pairs.sh" "$bin/all_pairs.so" list > pairs.flow && run pairs.flow
+    same "$top/plain/list.pairs" list.pairs
 done
 
 # --- recorded workflows: all files of all tasks ---
