@@ -29,7 +29,7 @@ else:
 writers = {}
 for name, (_, _, outputs) in tasks.items():
     for file, _ in outputs:
-        writers.setdefault(file, []).append(name)
+        writers.setdefault(file, set()).add(name)
 content = {}
 for _, inputs, _ in tasks.values():
     for file, size in inputs:
@@ -46,7 +46,7 @@ def run(name):
     parents, inputs, outputs = tasks[name]
     read = {}
     for file, _ in inputs:
-        if len(writers.get(file, [])) < 2:
+        if len(writers.get(file, ())) < 2:
             read[file] = 1
         else:
             read.update((name_of(file, p), 1) for p in parents if p in writers[file])

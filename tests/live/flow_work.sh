@@ -15,17 +15,22 @@ for f in "$writers"/*.sh "$writers"/*.py; do
     grep -q "\`$(basename "$f")\`" "$writers/README.md" || fail "examples/flows/writers/README.md does not have $f"
 done
 
-# How tasks come to the files of others. shared: all work in the directory of the flow.
+# How tasks come to the files of others. shared: all work in the directory of the flow. apart: each in one of its own, and what they have made is
+# fetched.
 modes=(shared)
+# run FLOW [--all]: --all: what others have read is wanted too.
 run()
 {
-    local flow=$1
+    local flow=$1 id
     case $mode in
-    shared) expect 0 "${H[@]}" flow run "$flow" ;;
-    *) fail "there is no mode $mode" ;;
+    shared) expect 0 "${H[@]}" flow run "$flow" --agents 4 ;;
+    apart) expect 0 "${H[@]}" flow run "$flow" --agents 4 --scratch ;;
     esac
     grep -qE '^flow [0-9]+: [0-9]+ done, 0 failed, 0 cancelled' <<< "$out" || fail "$flow: $out"
     echo "$mode: $flow: $(tail -n 1 <<< "$out")"
+    [ "$mode" = shared ] && return
+    id=${out#flow }
+    expect 0 "${H[@]}" flow fetch "${id%%:*}" --to . "${@:2}"
 }
 same() { cmp "$1" "$2" || fail "$2 ($mode) is not what a plain program makes"; }
 
@@ -106,7 +111,7 @@ for mode in "${modes[@]}"; do
     same "$top/plain/sorted.txt" sorted.txt
     sh "$writers/grep.sh" text "$pattern" $maps > grep.flow && run grep.flow
     same "$top/plain/matches.txt" matches.txt
-    sh "$writers/random_text.sh" vocabulary $maps $drawn > random.flow && run random.flow
+    sh "$writers/random_text.sh" vocabulary $maps $drawn > random.flow && run random.flow --all
     for f in random.sums random-text.0000 random-text.0007; do
         same "$top/plain/$f" $f
     done
@@ -114,7 +119,7 @@ for mode in "${modes[@]}"; do
     sh "$writers/stack.sh" sky.list 48 48 > stack.flow && run stack.flow
     same "$top/plain/stack.pgm" stack.pgm
     ln "$top/plain/list" list
-    sh "$writers/all_pairs.sh" "$bin/all_pairs.so" list > pairs.flow && run pairs.flow
+    sh "$writers/all_pairs.sh" "$bin/all_pairs.so" list > pairs.flow && mode=shared run pairs.flow
     same "$top/plain/list.pairs" list.pairs
 done
 
@@ -132,7 +137,7 @@ replay()
     mkdir "$top/work/$mode/$name" && cd "$top/work/$mode/$name" || exit 1
     "${H[@]}" flow write "$file" --to jsonl --time-scale $scale --size-scale $scale | python3 "$writers/replay.py" > "$name.flow" || fail "$file is not replayed"
     expect 0 "${H[@]}" flow check "$name.flow" --json
-    run "$name.flow"
+    run "$name.flow" --all
     diff -r -x stand_in.sh -x "*.flow" "$top/plain/$name" . > "$top/diff" || fail "$name ($mode): $(head "$top/diff")"
 }
 if [ -d "$data/dax" ]; then
