@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """usage: flow_serial.py FILE SIZE_SCALE
-The files that the tasks of a recorded workflow (DAX, WfFormat) leave if examples/flows/writers/stand_in.sh runs for one after the other: made here, in
+The files that the tasks of a recorded workflow (DAX, WfFormat, a task list of MATRIX) leave if examples/flows/writers/stand_in.sh runs for one after the other: made here, in
 this directory, without htc, the scripts or the files that they made. Prints how many tasks there are."""
 import hashlib, json, sys, xml.etree.ElementTree as xml
 
@@ -17,6 +17,15 @@ if path.endswith(".json"):
     size = {f["id"]: scaled(f["sizeInBytes"]) for f in spec["files"]}
     for task in spec["tasks"]:
         tasks[task["id"]] = (list(task["parents"]), *([(n, size[n]) for n in task[k]] for k in ("inputFiles", "outputFiles")))
+elif path.endswith(".txt"):
+    lines = [line.split() for line in open(path)]
+    maps = [tuple(scaled(int(n)) for n in line[1:3]) for line in lines if line[0] == "map"]
+    reduces = [scaled(int(line[1])) for line in lines if line[0] == "reduce"]
+    mapped = [("mapped-%d" % i, output) for i, (_, output) in enumerate(maps)]
+    for i, (size, _) in enumerate(maps):
+        tasks["map-%d" % i] = ([], [("block-%d" % i, size)], [mapped[i]])
+    for i, size in enumerate(reduces):
+        tasks["reduce-%d" % i] = (["map-%d" % m for m in range(len(maps))], mapped, [("reduced-%d" % i, size)])
 else:
     root = xml.parse(path).getroot()
     space = root.tag[:-len("adag")]

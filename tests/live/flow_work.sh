@@ -135,18 +135,21 @@ replay()
         [ "$out" -gt 10 ] && [ "$n" -gt "$out" ] || fail "$out tasks of $name, and $n files"
     fi
     mkdir "$top/work/$mode/$name" && cd "$top/work/$mode/$name" || exit 1
-    "${H[@]}" flow write "$file" --to jsonl --time-scale $scale --size-scale $scale | python3 "$writers/replay.py" > "$name.flow" || fail "$file is not replayed"
+    if [[ $file == *.txt ]]; then
+        sh "$writers/matrix_dag.sh" "$file" $scale $scale
+    else
+        "${H[@]}" flow write "$file" --to jsonl --time-scale $scale --size-scale $scale
+    fi | python3 "$writers/replay.py" > "$name.flow" || fail "$file is not replayed"
     expect 0 "${H[@]}" flow check "$name.flow" --json
     run "$name.flow" --all
     diff -r -x stand_in.sh -x "*.flow" "$top/plain/$name" . > "$top/diff" || fail "$name ($mode): $(head "$top/diff")"
 }
 if [ -d "$data/dax" ]; then
-    montage=Montage_1000
-    [ -z "${HTC_TEST_LIGHT-}" ] || montage=Montage_100
+    recorded=(dax/Montage_1000.xml matrix-dag/wordcount-yarn_task_32_497.txt wfcommons/{1000genome-chameleon-2ch-100k,blast-chameleon-small}-001.json)
+    [ -z "${HTC_TEST_LIGHT-}" ] || recorded=(dax/Montage_100.xml wfcommons/1000genome-chameleon-2ch-100k-001.json)
     for mode in "${modes[@]}"; do
-        replay "$(realpath "$data")/dax/$montage.xml"
-        for f in 1000genome-chameleon-2ch-100k-001 blast-chameleon-small-001 montage-chameleon-2mass-01d-001; do
-            replay "$(realpath "$data")/wfcommons/$f.json"
+        for f in "${recorded[@]}"; do
+            replay "$(realpath "$data")/$f"
         done
     done
 else
