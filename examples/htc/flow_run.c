@@ -218,9 +218,12 @@ static htc_status outcome(flow_call *k, uint64_t id, const htc_flows_view *v, do
     if (!v->failed && !v->cancelled)
         return HTC_OK;
     fflush(stdout); /* before the error, where both go to one place */
-    char hint[120];
-    snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them, htc flow resume %" PRIu64 " runs what is missing", id, id);
-    return cli_error(k->c, HTC_ETASKS, "", v->graph && stays ? hint : "", "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
+    char hint[120] = "";
+    if (v->graph && stays)
+        snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them, htc flow resume %" PRIu64 " runs what is missing", id, id);
+    else if (!v->graph)
+        snprintf(hint, sizeof hint, "of equal tasks that one line stands for only counts are known; several lines say why each failed");
+    return cli_error(k->c, HTC_ETASKS, "", hint, "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
                      v->tasks, v->cancelled);
 }
 

@@ -205,5 +205,8 @@ ideal = max(sum(ends.values()) / 85, (k + 1) * l / 2)
 assert near(r["turnaround_s"], mean) and near(r["delay_ratio"], (mean - ideal) / ideal)
 assert 0 < r["efficiency"] <= 1 + 1e-9
 END
+# --- a bag says what it does not know ---
+echo 'bad: count=3 sh -c "exit 3"' > bad.flow
+refuse 5 'several lines say why each failed' "${H[@]}" flow run bad.flow
 expect 0 "${H[@]}" down
 none_left
