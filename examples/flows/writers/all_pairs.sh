@@ -6,6 +6,7 @@
 #
 # A function does not run in the directory of the flow: files are named by absolute paths.
 set -eu
+[ $# -ge 2 ] || { echo "usage: all_pairs.sh OBJECT LIST" >&2; exit 1; }
 object=$1 list=$(realpath "$2")
 quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
 

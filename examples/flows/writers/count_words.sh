@@ -5,6 +5,7 @@
 #
 #   count_words.sh FILE [MAPS [REDUCERS]] > words.flow && htc flow run words.flow
 set -eu
+[ $# -ge 1 ] || { echo "usage: count_words.sh FILE [MAPS [REDUCERS]]" >&2; exit 1; }
 file=$1 maps=${2:-8} reducers=${3:-4}
 say() { printf '%s\n' "$*"; }
 quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }

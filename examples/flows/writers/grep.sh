@@ -6,6 +6,7 @@
 #
 #   grep.sh FILE PATTERN [MAPS] > grep.flow && htc flow run grep.flow
 set -eu
+[ $# -ge 2 ] || { echo "usage: grep.sh FILE PATTERN [MAPS]" >&2; exit 1; }
 file=$1 pattern=$2 maps=${3:-8}
 say() { printf '%s\n' "$*"; }
 quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }

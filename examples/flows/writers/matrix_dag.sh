@@ -4,6 +4,7 @@
 #
 #   matrix_dag.sh FILE [TIME_SCALE [SIZE_SCALE]] | replay.py > replay.flow && htc flow run replay.flow
 set -eu
+[ $# -ge 1 ] || { echo "usage: matrix_dag.sh FILE [TIME_SCALE [SIZE_SCALE]]" >&2; exit 1; }
 awk -v time="${2:-1}" -v size="${3:-1}" '
     function file(name, bytes) {
         return sprintf("{\"name\": \"%s\", \"bytes\": %.0f}", name, int(bytes * size + 0.5))

@@ -4,6 +4,7 @@
 #
 #   random_text.sh FILE [MAPS [BYTES]] > random.flow && htc flow run random.flow
 set -eu
+[ $# -ge 1 ] || { echo "usage: random_text.sh FILE [MAPS [BYTES]]" >&2; exit 1; }
 file=$1 maps=${2:-8} bytes=${3:-1000000}
 say() { printf '%s\n' "$*"; }
 quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }

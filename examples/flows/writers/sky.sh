@@ -5,6 +5,7 @@
 #
 #   sky.sh IMAGES SIZE CUT > sky.list && stack.sh sky.list CUT CUT > stack.flow && htc flow run stack.flow
 set -eu
+[ $# -ge 3 ] || { echo "usage: sky.sh IMAGES SIZE CUT" >&2; exit 1; }
 images=$1 size=$2 cut=$3
 
 # All numbers are whole and below 2^53: every awk draws the same.

@@ -4,6 +4,7 @@
 #
 #   sort.sh FILE [MAPS [REDUCERS]] > sort.flow && htc flow run sort.flow
 set -eu
+[ $# -ge 1 ] || { echo "usage: sort.sh FILE [MAPS [REDUCERS]]" >&2; exit 1; }
 file=$1 maps=${2:-8} reducers=${3:-4}
 say() { printf '%s\n' "$*"; }
 quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }

@@ -5,6 +5,7 @@
 #
 #   stack.sh LIST WIDTH HEIGHT [GROUP] > stack.flow && htc flow run stack.flow
 set -eu
+[ $# -ge 3 ] || { echo "usage: stack.sh LIST WIDTH HEIGHT [GROUP]" >&2; exit 1; }
 list=$1 width=$2 height=$3 group=${4:-8}
 say() { printf '%s\n' "$*"; }
 quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
