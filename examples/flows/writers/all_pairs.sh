@@ -6,9 +6,9 @@
 #
 # A function does not run in the directory of the flow: files are named by absolute paths.
 set -eu
+. "$(dirname "$0")/names.sh"
 [ $# -ge 2 ] || { echo "usage: all_pairs.sh OBJECT LIST" >&2; exit 1; }
 object=$1 list=$(realpath "$2")
-quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
 
 if grep -v '^/' "$list" >&2; then
     echo "all_pairs.sh: these are no absolute paths" >&2

@@ -5,13 +5,9 @@
 #
 #   count_words.sh FILE [MAPS [REDUCERS]] > words.flow && htc flow run words.flow
 set -eu
+. "$(dirname "$0")/names.sh"
 [ $# -ge 1 ] || { echo "usage: count_words.sh FILE [MAPS [REDUCERS]]" >&2; exit 1; }
 file=$1 maps=${2:-8} reducers=${3:-4}
-say() { printf '%s\n' "$*"; }
-quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
-# all FORMAT N: the names 0 to N - 1, commas between them; words puts blanks there.
-all() { seq -s , -f "$1" 0 $(($2 - 1)); }
-words() { printf %s "$1" | tr , ' '; }
 
 # A map counts the words of its part, and puts each count into the file of the reducer whose word it is.
 map='

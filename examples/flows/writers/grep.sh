@@ -6,13 +6,9 @@
 #
 #   grep.sh FILE PATTERN [MAPS] > grep.flow && htc flow run grep.flow
 set -eu
+. "$(dirname "$0")/names.sh"
 [ $# -ge 2 ] || { echo "usage: grep.sh FILE PATTERN [MAPS]" >&2; exit 1; }
 file=$1 pattern=$2 maps=${3:-8}
-say() { printf '%s\n' "$*"; }
-quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
-# all FORMAT N: the names 0 to N - 1, commas between them; words puts blanks there.
-all() { seq -s , -f "$1" 0 $(($2 - 1)); }
-words() { printf %s "$1" | tr , ' '; }
 
 # grep finds nothing in some parts, which is no failure.
 search='grep -aoE -e "$1" "$2" > "$3" || [ $? = 1 ]'

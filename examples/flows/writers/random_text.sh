@@ -4,13 +4,9 @@
 #
 #   random_text.sh FILE [MAPS [BYTES]] > random.flow && htc flow run random.flow
 set -eu
+. "$(dirname "$0")/names.sh"
 [ $# -ge 1 ] || { echo "usage: random_text.sh FILE [MAPS [BYTES]]" >&2; exit 1; }
 file=$1 maps=${2:-8} bytes=${3:-1000000}
-say() { printf '%s\n' "$*"; }
-quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
-# all FORMAT N: the names 0 to N - 1, commas between them; words puts blanks there.
-all() { seq -s , -f "$1" 0 $(($2 - 1)); }
-words() { printf %s "$1" | tr , ' '; }
 
 # All numbers are whole and below 2^53: every awk draws the same.
 map='

@@ -4,13 +4,9 @@
 #
 #   sort.sh FILE [MAPS [REDUCERS]] > sort.flow && htc flow run sort.flow
 set -eu
+. "$(dirname "$0")/names.sh"
 [ $# -ge 1 ] || { echo "usage: sort.sh FILE [MAPS [REDUCERS]]" >&2; exit 1; }
 file=$1 maps=${2:-8} reducers=${3:-4}
-say() { printf '%s\n' "$*"; }
-quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
-# all FORMAT N: the names 0 to N - 1, commas between them; words puts blanks there.
-all() { seq -s , -f "$1" 0 $(($2 - 1)); }
-words() { printf %s "$1" | tr , ' '; }
 
 sample='
     BEGIN { sort = "sort -o sort-sample"; printf "" | sort }

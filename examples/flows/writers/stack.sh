@@ -5,13 +5,9 @@
 #
 #   stack.sh LIST WIDTH HEIGHT [GROUP] > stack.flow && htc flow run stack.flow
 set -eu
+. "$(dirname "$0")/names.sh"
 [ $# -ge 3 ] || { echo "usage: stack.sh LIST WIDTH HEIGHT [GROUP]" >&2; exit 1; }
 list=$1 width=$2 height=$3 group=${4:-8}
-say() { printf '%s\n' "$*"; }
-quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
-# all FORMAT FIRST LAST: the names FIRST to LAST, commas between them; words puts blanks there.
-all() { seq -s , -f "$1" "$2" "$3"; }
-words() { printf %s "$1" | tr , ' '; }
 
 cut='
     { sub(/#.*/, ""); for (i = 1; i <= NF; i++) t[n++] = $i }
@@ -49,8 +45,8 @@ groups=$(((images + group - 1) / group))
 for g in $(seq 0 $((groups - 1))); do
     first=$((g * group)) last=$((g * group + group - 1))
     [ $last -lt "$images" ] || last=$((images - 1))
-    in=$(all stack-cut.%04.0f $first $last)
-    say "add-$g: after=$(all cut-%04.0f $first $last) in=$in out=stack-sum.$g awk -v out=stack-sum.$g '$add' $(words "$in")"
+    in=$(range stack-cut.%04.0f $first $last)
+    say "add-$g: after=$(range cut-%04.0f $first $last) in=$in out=stack-sum.$g awk -v out=stack-sum.$g '$add' $(words "$in")"
 done
-in=$(all stack-sum.%.0f 0 $((groups - 1)))
-say "mean: after=$(all add-%.0f 0 $((groups - 1))) in=$in out=stack.pgm awk -v w=$width -v h=$height -v images=$images '$mean' $(words "$in")"
+in=$(range stack-sum.%.0f 0 $((groups - 1)))
+say "mean: after=$(range add-%.0f 0 $((groups - 1))) in=$in out=stack.pgm awk -v w=$width -v h=$height -v images=$images '$mean' $(words "$in")"
