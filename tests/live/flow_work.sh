@@ -10,6 +10,7 @@ dir=$top/state
 H=("$htc" --dir "$dir")
 maps=8 bytes=$((50 << 20)) images=48 drawn=1000000
 [ -z "${HTC_TEST_LIGHT-}" ] || { bytes=$((5 << 20)) images=16 drawn=200000; }
+[ -z "${HTC_TEST_FULL-}" ] || { bytes=$((300 << 20)) images=200 drawn=10000000; }
 
 for f in "$writers"/*.sh "$writers"/*.py; do
     grep -q "\`$(basename "$f")\`" "$writers/README.md" || fail "examples/flows/writers/README.md does not have $f"
@@ -146,6 +147,8 @@ replay()
 }
 if [ -d "$data/dax" ]; then
     recorded=(dax/Montage_1000.xml matrix-dag/wordcount-yarn_task_32_497.txt wfcommons/{1000genome-chameleon-2ch-100k,blast-chameleon-small}-001.json)
+    [ -z "${HTC_TEST_FULL-}" ] || recorded=(dax/Montage_{25,50,100,1000}.xml matrix-dag/{terasort,wordcount}-yarn_task_32_497.txt
+                                             wfcommons/{1000genome-chameleon-2ch-100k,blast-chameleon-small,montage-chameleon-2mass-01d}-001.json)
     [ -z "${HTC_TEST_LIGHT-}" ] || recorded=(dax/Montage_100.xml wfcommons/1000genome-chameleon-2ch-100k-001.json)
     for mode in "${modes[@]}"; do
         for f in "${recorded[@]}"; do
