@@ -16,22 +16,23 @@ for f in "$writers"/*.sh "$writers"/*.py; do
     grep -q "\`$(basename "$f")\`" "$writers/README.md" || fail "examples/flows/writers/README.md does not have $f"
 done
 
-# How tasks come to the files of others. shared: all work in the directory of the flow. apart: each in one of its own, and what they have made is
-# fetched.
-modes=(shared)
-# run FLOW [--all]: --all: what others have read is wanted too.
+# How tasks come to the files of others. shared: all work in the directory of the flow. apart: each in one of its own, and results are fetched.
+modes=(shared apart)
+# run FLOW [--all]: --all: also what others have read is wanted.
 run()
 {
-    local flow=$1 id
+    local flow=$1 id job
     case $mode in
     shared) expect 0 "${H[@]}" flow run "$flow" --agents 4 ;;
     apart) expect 0 "${H[@]}" flow run "$flow" --agents 4 --scratch ;;
     esac
     grep -qE '^flow [0-9]+: [0-9]+ done, 0 failed, 0 cancelled' <<< "$out" || fail "$flow: $out"
-    echo "$mode: $flow: $(tail -n 1 <<< "$out")"
+    echo "$mode: $flow: $(grep ' done, ' <<< "$out")"
     [ "$mode" = shared ] && return
-    id=${out#flow }
-    expect 0 "${H[@]}" flow fetch "${id%%:*}" --to . "${@:2}"
+    read -r _ id _ _ _ job <<< "$out"
+    [ $# = 1 ] || expect 0 "${H[@]}" flow fetch "${id%:}" "$2"
+    expect 0 "${H[@]}" flow rm "${id%:}"
+    expect 0 "${H[@]}" rm "$job"
 }
 same() { cmp "$1" "$2" || fail "$2 ($mode) is not what a plain program makes"; }
 
@@ -46,6 +47,7 @@ cd "$top/plain" || exit 1
 while [ "$(wc -c < text)" -lt $bytes ]; do
     { cat once; echo; } >> text
 done
+rm once
 LC_ALL=C tr -cs A-Za-z '\n' < text | grep . | LC_ALL=C sort | uniq -c > words.txt
 LC_ALL=C sort -o sorted.txt text
 pattern='[a-z]+_[a-z]+\('
@@ -107,11 +109,11 @@ for mode in "${modes[@]}"; do
     ln "$top/plain/text" text
     ln "$top/plain/words.txt" vocabulary
     sh "$writers/count_words.sh" text $maps 4 > words.flow && run words.flow
-    same "$top/plain/words.txt" words.txt
+    same "$top/plain/words.txt" words.txt && rm words*
     sh "$writers/sort.sh" text $maps 4 > sort.flow && run sort.flow
-    same "$top/plain/sorted.txt" sorted.txt
+    same "$top/plain/sorted.txt" sorted.txt && rm sort*
     sh "$writers/grep.sh" text "$pattern" $maps > grep.flow && run grep.flow
-    same "$top/plain/matches.txt" matches.txt
+    same "$top/plain/matches.txt" matches.txt && rm grep*
     sh "$writers/random_text.sh" vocabulary $maps $drawn > random.flow && run random.flow --all
     for f in random.sums random-text.0000 random-text.0007; do
         same "$top/plain/$f" $f
@@ -119,10 +121,13 @@ for mode in "${modes[@]}"; do
     ln "$top"/plain/sky* .
     sh "$writers/stack.sh" sky.list 48 48 > stack.flow && run stack.flow
     same "$top/plain/stack.pgm" stack.pgm
-    ln "$top/plain/list" list
-    sh "$writers/all_pairs.sh" "$bin/all_pairs.so" list > pairs.flow && mode=shared run pairs.flow
-    same "$top/plain/list.pairs" list.pairs
 done
+# A function has no directory of its own.
+mode=shared
+cd "$top/work/shared" || exit 1
+ln "$top/plain/list" list
+sh "$writers/all_pairs.sh" "$bin/all_pairs.so" list > pairs.flow && run pairs.flow
+same "$top/plain/list.pairs" list.pairs
 
 # --- recorded workflows: all files of all tasks ---
 replay()
@@ -146,12 +151,16 @@ replay()
     diff -r -x stand_in.sh -x "*.flow" "$top/plain/$name" . > "$top/diff" || fail "$name ($mode): $(head "$top/diff")"
 }
 if [ -d "$data/dax" ]; then
-    recorded=(dax/Montage_1000.xml matrix-dag/wordcount-yarn_task_32_497.txt wfcommons/{1000genome-chameleon-2ch-100k,blast-chameleon-small}-001.json)
-    [ -z "${HTC_TEST_FULL-}" ] || recorded=(dax/Montage_{25,50,100,1000}.xml matrix-dag/{terasort,wordcount}-yarn_task_32_497.txt
-                                             wfcommons/{1000genome-chameleon-2ch-100k,blast-chameleon-small,montage-chameleon-2mass-01d}-001.json)
-    [ -z "${HTC_TEST_LIGHT-}" ] || recorded=(dax/Montage_100.xml wfcommons/1000genome-chameleon-2ch-100k-001.json)
+    genome=wfcommons/1000genome-chameleon-2ch-100k-001.json
+    blast=wfcommons/blast-chameleon-small-001.json
+    declare -A recorded=(
+        [shared]="dax/Montage_1000.xml matrix-dag/wordcount-yarn_task_32_497.txt $genome $blast"
+        [apart]="dax/Montage_100.xml $genome $blast"
+    )
+    [ -z "${HTC_TEST_LIGHT-}" ] || recorded=([shared]="dax/Montage_100.xml $genome" [apart]="dax/Montage_25.xml $blast")
     for mode in "${modes[@]}"; do
-        for f in "${recorded[@]}"; do
+        [ -z "${HTC_TEST_FULL-}" ] || recorded[$mode]=$(cd "$data" && ls dax/*.xml matrix-dag/*.txt wfcommons/*-chameleon-*.json)
+        for f in ${recorded[$mode]}; do
             replay "$(realpath "$data")/$f"
         done
     done
