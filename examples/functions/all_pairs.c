@@ -2,14 +2,17 @@
  *
  *     argument  the list
  *     number    0 for the files 0 and 1, 1 for 0 and 2, 2 for 1 and 2, 3 for 0 and 3, ...: n files have n (n - 1) / 2 tasks
- *     output    "I J BYTES\n"
+ *     output    "I J BYTES\n", of compare; compare_into writes it as the kth line of the file LIST.pairs, all of whose lines have 48 bytes,
+ *               so that tasks write beside each other and one that runs again writes the same
  *
  *     cc -shared -fPIC -O2 -o all_pairs.so all_pairs.c */
 #include "htcsched/task_fn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 HTC_TASK_FN_OBJECT;
 
@@ -73,18 +76,44 @@ static uint64_t differing(htc_fn_task *task, FILE *a, FILE *b)
     return n;
 }
 
-HTC_TASK_FN int compare(htc_fn_task *task)
+/* 0, or -1 where the task has failed. */
+static int compare_pair(htc_fn_task *task, unsigned long long *i, unsigned long long *j, unsigned long long *bytes)
 {
-    char     line[80];
-    uint64_t i, j;
-    pair_of(task->number, &i, &j);
-    FILE *a = open_line(task, i), *b = a ? open_line(task, j) : NULL;
-    int   n = a && b ? snprintf(line, sizeof line, "%llu %llu %llu\n", (unsigned long long)i, (unsigned long long)j,
-                                (unsigned long long)differing(task, a, b))
-                     : 0;
+    uint64_t first, second;
+    pair_of(task->number, &first, &second);
+    FILE *a = open_line(task, first), *b = a ? open_line(task, second) : NULL;
+    if (b)
+        *bytes = differing(task, a, b);
+    *i = first;
+    *j = second;
     if (a)
         fclose(a);
     if (b)
         fclose(b);
-    return n > 0 ? task->append(task, line, (size_t)n) : -1;
+    return b ? 0 : -1;
+}
+
+HTC_TASK_FN int compare(htc_fn_task *task)
+{
+    char               line[80];
+    unsigned long long i, j, bytes;
+    if (compare_pair(task, &i, &j, &bytes) != 0)
+        return -1;
+    return task->append(task, line, (size_t)snprintf(line, sizeof line, "%llu %llu %llu\n", i, j, bytes));
+}
+
+HTC_TASK_FN int compare_into(htc_fn_task *task)
+{
+    char               path[LINE], line[80], why[HTC_TASK_FN_REASON_MAX];
+    unsigned long long i, j, bytes;
+    if (compare_pair(task, &i, &j, &bytes) != 0)
+        return -1;
+    snprintf(path, sizeof path, "%s.pairs", task->argument);
+    int n = snprintf(line, sizeof line, "%8llu %8llu %29llu\n", i, j, bytes),
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int written = fd >= 0 && pwrite(fd, line, (size_t)n, (off_t)task->number * n) == n;
+    snprintf(why, sizeof why, "cannot write %.150s: %s", path, strerror(errno));
+    if (fd >= 0 && close(fd) != 0)
+        written = 0;
+    return written ? 0 : task->fail(task, why);
 }

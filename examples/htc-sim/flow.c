@@ -42,7 +42,7 @@ static htc_flow *the_flow(const flow_options *o)
     if (o->file) {
         size_t           len;
         char            *bytes = read_all(o->file, &len);
-        htc_flow_reading how = { .size = sizeof how, .file = o->file };
+        htc_flow_reading how = { .size = sizeof how, .file = o->file, .directory = "/" }; /* objects are not loaded */
         if (!bytes) {
             fprintf(stderr, "htc-sim: %s cannot be read: %s\n", o->file, strerror(errno));
             return NULL;

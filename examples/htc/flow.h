@@ -19,7 +19,7 @@ typedef struct flow_call {
     int64_t     tasks, degree, seed;
     /* how it is run */
     int64_t     agents, tries, max_fails, slots, limit;
-    uint32_t    detach, watch, scratch, keep, failed, tiles, errors, all;
+    uint32_t    detach, watch, scratch, keep, failed, tiles, errors, all, mute;
     htc_store  *store;
 } flow_call;
 
@@ -65,6 +65,8 @@ htc_status flow_report(flow_call *k);
 htc_status flow_render(flow_call *k);
 htc_status flow_why(flow_call *k);
 htc_status flow_logs(flow_call *k);
+/* How a failed task ended, "exit code 1: last line of its standard error"; gives. */
+char      *flow_failure(flow_call *k, uint64_t job, const htc_flows_task *t);
 void       flow_put_xml(FILE *out, const char *text); /* as text of an element, or within quotes */
 
 #endif

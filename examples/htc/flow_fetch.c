@@ -12,6 +12,10 @@
 
 #include "below.h"
 
+#include "htcsched/codec.h"
+
+#define LIST_MAX ((size_t)64 << 20)
+
 typedef struct wanted_file {
     uint64_t task;
     uint32_t attempt;
@@ -23,7 +27,8 @@ typedef struct fetching {
     const char      *task; /* NULL: of all */
     wanted_file     *files;
     size_t           n, cap, seen; /* seen: tasks of that name or number */
-    uint64_t         bytes;
+    uint64_t         bytes, listed; /* listed: the task whose outputs these are: */
+    json_t          *outputs; /* by name, as its executor stored them; NULL: of none yet */
 } fetching;
 
 static int is_asked(const fetching *f, const htc_flows_task *t)
@@ -57,14 +62,62 @@ static htc_status cannot_write(const flow_call *k, const char *name, int why)
                      why == EEXIST || why == ENOTDIR || why == ELOOP ? "something else is there already (%s)" : "cannot be written: %s", strerror(why));
 }
 
+/* The list of a task's outputs (doc/protocol.md) is a text of one JSON object a line. */
+static htc_status read_list(const flow_call *k, uint64_t job, const wanted_file *x, htc_buf *text)
+{
+    uint64_t   size = 1;
+    htc_status s = HTC_OK;
+    while (s == HTC_OK && text->len < size) {
+        htc_bytes piece = { 0 };
+        s = api_read(k->c, job, x->task, x->attempt, "", text->len, &piece, &size);
+        if (s == HTC_OK && !piece.len)
+            break;
+        htc_put_raw(text, piece);
+        if (text->status != HTC_OK)
+            s = cli_error(k->c, HTC_ETOOBIG, x->of, "", "the list of its files is longer than %zu MiB", LIST_MAX >> 20);
+    }
+    return s;
+}
+
+static htc_status list_outputs(fetching *f, uint64_t job, const wanted_file *x)
+{
+    htc_buf text;
+    if (f->outputs && f->listed == x->task)
+        return HTC_OK;
+    htc_buf_init(&text, NULL, LIST_MAX);
+    json_decref(f->outputs);
+    f->outputs = json_object();
+    f->listed = x->task;
+    htc_status s = read_list(f->k, job, x, &text);
+    for (size_t at = 0; s == HTC_OK && at < text.len;) {
+        const char *line = (const char *)text.data + at, *end = memchr(line, '\n', text.len - at);
+        size_t      n = end ? (size_t)(end - line) : text.len - at;
+        json_t     *output = json_loadb(line, n, 0, NULL);
+        if (json_is_object(output))
+            json_object_set_new(f->outputs, j_str(output, "name"), output);
+        else
+            json_decref(output); /* what is missed is a file whose hash is not known */
+        at += n + 1;
+    }
+    htc_buf_free(&text);
+    return s;
+}
+
 static htc_status fetch_one(fetching *f, uint64_t job, int top, const wanted_file *x)
 {
     below_file b;
     uint64_t   size = 0;
     char       hex[65];
-    if (below_begin(&b, top, x->name, 0666) != 0)
+    htc_status s = list_outputs(f, job, x);
+    if (s != HTC_OK)
+        return s;
+    const json_t *output = json_object_get(f->outputs, x->name);
+    unsigned      mode = (unsigned)strtoul(j_str(output, "mode"), NULL, 8);
+    if (below_begin(&b, top, x->name, mode & 0111 ? 0777 : 0666) != 0)
         return cannot_write(f->k, x->name, errno);
-    htc_status s = api_download(f->k->c, job, x->task, x->attempt, x->name, b.fd, &size, hex);
+    s = api_download(f->k->c, job, x->task, x->attempt, x->name, b.fd, &size, hex);
+    if (s == HTC_OK && strcmp(hex, j_str(output, "hash")) != 0)
+        s = cli_error(f->k->c, HTC_ECORRUPT, x->name, "fetch again; if it stays so the stored file is damaged", "what came is not what task %.60s has made", x->of);
     if (below_end(&b, s == HTC_OK) != 0 && s == HTC_OK)
         s = cannot_write(f->k, x->name, errno);
     f->bytes += size;
@@ -100,6 +153,7 @@ htc_status flow_fetch_to(flow_call *k, uint64_t id, const htc_flows_view *v, con
         s = fetch_them(&f, v->job, to);
     *files = f.n;
     *bytes = f.bytes;
+    json_decref(f.outputs);
     for (size_t i = 0; i < f.n; i++) {
         free(f.files[i].name);
         free(f.files[i].of);

@@ -9,6 +9,7 @@
 #include "htcsched/codec.h"
 
 #define JSON_TEXT_MAX ((size_t)16 << 20)
+#define TAIL 400
 
 static htc_status show(flow_call *k, uint64_t job, uint64_t task, uint32_t attempt, const char *name, htc_buf *text)
 {
@@ -41,6 +42,37 @@ static htc_status has_job(flow_call *k, uint64_t job)
     json_decref(answer);
     free(number);
     return s;
+}
+
+/* The last TAIL bytes, or fewer, of its standard error; HTC_ENOTFOUND: it has written nothing. */
+static htc_status read_tail(flow_call *k, uint64_t job, uint64_t task, uint32_t attempt, char tail[TAIL + 1])
+{
+    uint64_t   size = 0;
+    htc_bytes  piece = { 0 };
+    htc_status s = api_read(k->c, job, task, attempt, "stderr", 0, &piece, &size);
+    if (s == HTC_OK && size > piece.len && size > TAIL)
+        s = api_read(k->c, job, task, attempt, "stderr", size - TAIL, &piece, &size);
+    size_t n = s != HTC_OK ? 0 : piece.len < TAIL ? piece.len : TAIL;
+    if (n)
+        memcpy(tail, (const char *)piece.data + piece.len - n, n);
+    tail[n] = '\0';
+    return s;
+}
+
+char *flow_failure(flow_call *k, uint64_t job, const htc_flows_task *t)
+{
+    char      tail[TAIL + 1] = "";
+    htc_error kept = k->c->error;
+    if (t->attempt && t->worker && !k->mute) {
+        htc_status s = read_tail(k, job, t->number, t->attempt, tail);
+        k->mute = s != HTC_OK && s != HTC_ENOTFOUND; /* nobody is to be waited for once more */
+    }
+    k->c->error = kept;
+    size_t len = strlen(tail);
+    while (len && (tail[len - 1] == '\n' || tail[len - 1] == '\r'))
+        tail[--len] = '\0';
+    const char *line = strrchr(tail, '\n') ? strrchr(tail, '\n') + 1 : tail;
+    return must_print("%s%s%.100s", t->reason, line[0] ? ": " : "", line);
 }
 
 static htc_status show_task(flow_call *k, uint64_t id, const htc_flows_view *v, const flow_task *t, uint32_t number)

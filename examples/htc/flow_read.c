@@ -151,6 +151,8 @@ static htc_status read_flow(flow_call *k, htc_flow **out)
         *equals = '\0';
         programs[i] = (htc_flow_program){ copies[i], equals + 1 };
     }
+    char *directory = getcwd(NULL, 0);
+    o.directory = directory;
     o.programs = programs;
     o.n_programs = k->programs.count;
     if (s == HTC_OK)
@@ -158,6 +160,7 @@ static htc_status read_flow(flow_call *k, htc_flow **out)
     if (s == HTC_OK)
         s = htc_flow_read(NULL, (htc_bytes){ data, len }, format, &o, out, &k->c->error);
     free(data);
+    free(directory);
     for (size_t i = 0; copies && i < k->programs.count; i++)
         free(copies[i]);
     free(copies);

@@ -218,21 +218,31 @@ static htc_status outcome(flow_call *k, uint64_t id, const htc_flows_view *v, do
     if (!v->failed && !v->cancelled)
         return HTC_OK;
     fflush(stdout); /* before the error, where both go to one place */
-    char hint[120];
-    snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them, htc flow resume %" PRIu64 " runs what is missing", id, id);
-    return cli_error(k->c, HTC_ETASKS, "", v->graph && stays ? hint : "", "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
+    char hint[120] = "";
+    if (v->graph && stays)
+        snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them, htc flow resume %" PRIu64 " runs what is missing", id, id);
+    else if (!v->graph)
+        snprintf(hint, sizeof hint, "of equal tasks that one line stands for only counts are known; several lines say why each failed");
+    return cli_error(k->c, HTC_ETASKS, "", hint, "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
                      v->tasks, v->cancelled);
 }
 
+typedef struct telling {
+    flow_call *k;
+    uint64_t   job;
+    uint32_t   left; /* of those that are still told */
+} telling;
+
 static int say_failed(void *ctx, const htc_flows_task *t)
 {
-    uint32_t *left = ctx;
+    telling *y = ctx;
     if (strcmp(t->state, "failed") != 0)
         return 1;
-    char *text = must_print("task %" PRIu64 " (%s): %s", t->number, t->name, t->reason);
+    char *how = flow_failure(y->k, y->job, t), *text = must_print("task %" PRIu64 " (%s): %s", t->number, t->name, how);
     put_line(text);
     free(text);
-    return --*left > 0;
+    free(how);
+    return --y->left > 0;
 }
 
 static htc_status wait_for_flow(flow_call *k, uint64_t id, htc_flows_view *v)
@@ -298,8 +308,8 @@ static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
         return cli_error(k->c, HTC_ETIMEDOUT, "", hint, "interrupted: the flow goes on");
     }
     if (s == HTC_OK && v.failed && v.graph && !k->c->json) {
-        uint32_t left = 5;
-        (void)htc_flows_tasks(k->store, id, say_failed, &left, NULL);
+        telling y = { k, job, 5 };
+        (void)htc_flows_tasks(k->store, id, say_failed, &y, NULL);
     }
     uint64_t files = 0, bytes = 0;
     if (s == HTC_OK && k->scratch && v.graph)

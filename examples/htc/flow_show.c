@@ -76,8 +76,10 @@ typedef struct listing {
     flow_call *k;
     table      t;
     json_t    *json;
-    uint64_t   shown;
+    uint64_t   shown, job, explained;
 } listing;
+
+#define EXPLAINED_MAX 100 /* failed tasks of which the last line is asked for */
 
 static double seconds(htc_ns ns)
 {
@@ -101,28 +103,32 @@ static int list_task(void *ctx, const htc_flows_task *t)
                                         "started", seconds(t->began), "ended", seconds(t->ended)));
         return 1;
     }
+    int   explain = strcmp(t->state, "failed") == 0 && l->explained < EXPLAINED_MAX;
+    char *how = explain ? flow_failure(l->k, l->job, t) : NULL;
+    l->explained += explain;
     table_row(&l->t, "%" PRIu64 "\t%s\t%s\t%s\t%s%u\t%s", t->number, t->name, t->state, show_seconds(ran).s, t->signal ? "signal " : "",
-              t->signal ? t->signal : t->exit_code, t->reason);
+              t->signal ? t->signal : t->exit_code, how ? how : t->reason);
+    free(how);
     return 1;
 }
 
 htc_status flow_tasks(flow_call *k)
 {
-    listing    l = { .k = k, .json = k->c->json ? json_array() : NULL };
-    uint64_t   id = 0;
-    htc_status s = flow_number(k, k->w.at[0], &id);
+    listing        l = { .k = k, .json = k->c->json ? json_array() : NULL };
+    htc_flows_view v = { .size = sizeof v };
+    uint64_t       id = 0;
+    htc_status     s = flow_number(k, k->w.at[0], &id);
     if (s == HTC_OK)
         s = flow_open_store(k);
     if (!l.json)
         table_begin(&l.t, ">TASK", "NAME", "STATE", ">RUN TIME", ">EXIT", "REASON", NULL);
     if (s == HTC_OK)
-        s = htc_flows_tasks(k->store, id, list_task, &l, &k->c->error);
-    if (s == HTC_OK && l.shown == 0 && !k->failed) { /* a bag, or none */
-        htc_flows_view v = { .size = sizeof v };
         s = htc_flows_look(k->store, id, &v, &k->c->error);
-        if (s == HTC_OK && !v.graph && !l.json)
-            printf("flow %" PRIu64 " is a bag: its tasks have no records of their own; htc flow status %" PRIu64 " counts them\n", id, id);
-    }
+    l.job = v.job;
+    if (s == HTC_OK)
+        s = htc_flows_tasks(k->store, id, list_task, &l, &k->c->error);
+    if (s == HTC_OK && l.shown == 0 && !v.graph && !k->failed && !l.json)
+        printf("flow %" PRIu64 " is a bag: its tasks have no records of their own; htc flow status %" PRIu64 " counts them\n", id, id);
     if (s == HTC_OK && l.json)
         flow_put_json(k, l.json);
     else if (s == HTC_OK && l.shown)

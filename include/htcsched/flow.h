@@ -59,7 +59,8 @@ typedef enum htc_flow_builtin {
     HTC_FLOW_SLEEP,       /**< waits for amount ns */
     HTC_FLOW_SPIN,        /**< computes for amount ns */
     HTC_FLOW_READ,        /**< reads amount bytes */
-    HTC_FLOW_WRITE        /**< writes amount bytes */
+    HTC_FLOW_WRITE,       /**< writes amount bytes */
+    HTC_FLOW_CALL         /**< calls function of object with argument: htcsched/task_fn.h */
 } htc_flow_builtin;
 
 /** How a parent has to end so that the child may run. */
@@ -97,12 +98,15 @@ typedef struct htc_flow_task {
     htc_ns               wall;    /**< that it may run, below 2^63; 0: no limit */
     htc_ns               run;     /**< that it took when it was recorded, below 2^63; 0: not known */
     uint64_t             count;   /**< so many equal tasks; 0: 1; at most HTC_FLOW_TOTAL_MAX */
+    const char          *object;  /**< of HTC_FLOW_CALL alone: an absolute path, or an upload, htc:HASH */
+    const char          *function; /**< of HTC_FLOW_CALL alone: letters, digits and _, at most HTC_TASK_FUNCTION_MAX */
+    const char          *argument; /**< of HTC_FLOW_CALL alone: at most HTC_TASK_ARGUMENT_MAX bytes; NULL: "" */
 } htc_flow_task;
 
 /** A task with nothing in it: set at least executable or builtin. */
 #define HTC_FLOW_TASK_INIT                                                                                             \
     {                                                                                                                  \
-        sizeof(htc_flow_task), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                    \
+        sizeof(htc_flow_task), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                           \
     }
 
 /** The other end of a dependency. */
@@ -340,6 +344,7 @@ typedef struct htc_flow_reading {
     size_t n_programs;              /**< of programs */
     size_t bytes_max;               /**< longest file; 0: 256 MiB */
     const htc_flow_options *bounds; /**< of the flow; NULL: every default */
+    const char             *directory; /**< absolute: relative paths of objects begin here; NULL: they are refused */
 } htc_flow_reading;
 
 /**

@@ -236,7 +236,8 @@ static htc_status refuse_files(const char *what, const htc_flow_file *files, siz
 
 static htc_status refuse_what_it_does(const htc_flow_task *t, htc_error *error)
 {
-    if (t->builtin > HTC_FLOW_WRITE)
+    const char *wrong = t->builtin == HTC_FLOW_CALL ? htc__function_refuse(t->object, t->function, t->argument) : NULL;
+    if (t->builtin > HTC_FLOW_CALL)
         return htc__refuse(error, HTC_EINVAL, 0, "builtin", "there is no builtin %u", t->builtin);
     if (!t->executable && t->builtin == HTC_FLOW_PROGRAM)
         return htc__refuse(error, HTC_EINVAL, 0, "executable", "the task has no program and no builtin");
@@ -244,7 +245,13 @@ static htc_status refuse_what_it_does(const htc_flow_task *t, htc_error *error)
         return htc__refuse(error, HTC_EINVAL, 0, "builtin", "a builtin takes no program and no words");
     if (t->executable && (!t->executable[0] || !is_utf8(t->executable) || strlen(t->executable) > HTC_TASK_WORD_MAX))
         return htc__refuse(error, HTC_EINVAL, 0, "executable", "the program is no UTF-8 text, empty, or too long");
-    if (t->amount && (t->builtin == HTC_FLOW_PROGRAM || t->builtin == HTC_FLOW_NOOP))
+    if (wrong)
+        return htc__refuse(error, HTC_EINVAL, 0, "function", "%s", wrong);
+    if (t->builtin != HTC_FLOW_CALL && (t->object || t->function || t->argument))
+        return htc__refuse(error, HTC_EINVAL, 0, "function", "only a call has an object, a function or an argument");
+    if ((t->object && !is_utf8(t->object)) || (t->argument && !is_utf8(t->argument)))
+        return htc__refuse(error, HTC_EINVAL, 0, "function", "the object or the argument is no UTF-8 text");
+    if (t->amount && (t->builtin == HTC_FLOW_PROGRAM || t->builtin == HTC_FLOW_NOOP || t->builtin == HTC_FLOW_CALL))
         return htc__refuse(error, HTC_EINVAL, 0, "amount", "only sleep, spin, read and write have an amount");
     return HTC_OK;
 }
@@ -325,6 +332,9 @@ static htc_status copy_task(htc_flow *f, htc_flow_task *t)
     t->name = keep(f, t->name, &status);
     t->kind = keep_again(f, t->kind, before ? before->kind : NULL, &status);
     t->executable = keep_again(f, t->executable, before ? before->executable : NULL, &status);
+    t->object = keep_again(f, t->object, before ? before->object : NULL, &status);
+    t->function = keep_again(f, t->function, before ? before->function : NULL, &status);
+    t->argument = keep_again(f, t->argument, before ? before->argument : NULL, &status);
     t->args = keep_words(f, t->args, t->n_args, &status);
     t->env = keep_words(f, t->env, t->n_env, &status);
     t->in = keep_files(f, t->in, t->n_in, &status);

@@ -297,7 +297,7 @@ size_t htc_flow_children(const htc_flow *flow, uint32_t id, const htc_flow_edge 
 
 /* ---- a task for its executor ---- */
 
-/* What an executor is told of a builtin: the one place that knows it. argument has room for 32 bytes. */
+/* What an executor is told of a builtin or a call: the one place that knows it. argument has room for 32 bytes. */
 static htc_status builtin_of(const htc_flow_task *task, htc_task *out, char *argument)
 {
     static const char *const names[] = { [HTC_FLOW_NOOP] = "noop", [HTC_FLOW_SLEEP] = "sleep", [HTC_FLOW_SPIN] = "spin", [HTC_FLOW_WRITE] = "write" };
@@ -305,6 +305,13 @@ static htc_status builtin_of(const htc_flow_task *task, htc_task *out, char *arg
         return HTC_OK;
     if (task->builtin == HTC_FLOW_READ)
         return HTC_EUNSUPPORTED;
+    if (task->builtin == HTC_FLOW_CALL) {
+        out->kind = HTC_TASK_FUNCTION;
+        out->object = task->object;
+        out->function = task->function;
+        out->argument = task->argument;
+        return HTC_OK;
+    }
     out->kind = HTC_TASK_BUILTIN;
     out->function = names[task->builtin];
     if (task->builtin == HTC_FLOW_WRITE)

@@ -238,6 +238,21 @@ static htc_status key_amount(htc__flow_object *o, const char *key, const json_t 
     return is_size ? get_size(o, key, value, &o->task.amount) : get_time(o, key, value, &o->task.amount);
 }
 
+static htc_status key_object(htc__flow_object *o, const char *key, const json_t *value)
+{
+    return get_text(o, key, value, &o->task.object);
+}
+
+static htc_status key_function(htc__flow_object *o, const char *key, const json_t *value)
+{
+    return get_text(o, key, value, &o->task.function);
+}
+
+static htc_status key_argument(htc__flow_object *o, const char *key, const json_t *value)
+{
+    return get_text(o, key, value, &o->task.argument);
+}
+
 static htc_status key_memory(htc__flow_object *o, const char *key, const json_t *value)
 {
     return get_size(o, key, value, &o->task.memory);
@@ -399,6 +414,8 @@ static htc_status read_keys(htc__flow_object *o, const htc__flow_key *keys, size
     t->n_in = o->in.n;
     t->out = o->out.items;
     t->n_out = o->out.n;
+    if (t->builtin == HTC_FLOW_PROGRAM && t->object && !t->executable)
+        t->builtin = HTC_FLOW_CALL;
     tell_path(o, "", path);
     htc_status status = htc__flow_put(o->r, t, o->line, o->list ? path : NULL, &id);
     return status == HTC_OK ? put_parents(o, id) : status;
@@ -428,6 +445,9 @@ static const htc__flow_key line_keys[] = {
     { "command", key_command },
     { "builtin", key_builtin },
     { "amount", key_amount },
+    { "object", key_object },
+    { "function", key_function },
+    { "argument", key_argument },
     { "cores", htc__flow_key_cores },
     { "memory", key_memory },
     { "time", htc__flow_key_wall },
@@ -438,6 +458,9 @@ static const htc__flow_key line_keys[] = {
     { "out", key_out },
     { "after", htc__flow_key_later },
 };
+
+#define LINE_KEYS_HINT                                                                                                 \
+    "keys are name, command, builtin, amount, object, function, argument, after, cores, memory, time, in, out, env, kind, run, count"
 
 static htc_status read_line(htc__flow_reader *r, htc_bytes text, uint32_t line)
 {
@@ -451,9 +474,8 @@ static htc_status read_line(htc__flow_reader *r, htc_bytes text, uint32_t line)
         return HTC_EJSON;
     }
     htc__flow_object o = { .r = r, .json = json, .line = line };
-    htc_status       status = htc__flow_object_read(
-              &o, line_keys, sizeof line_keys / sizeof *line_keys,
-              "keys are name, command, builtin, amount, after, cores, memory, time, in, out, env, kind, run, count", NULL);
+    htc_status       status =
+        htc__flow_object_read(&o, line_keys, sizeof line_keys / sizeof *line_keys, LINE_KEYS_HINT, NULL);
     json_decref(json);
     return status;
 }

@@ -88,7 +88,7 @@ typedef struct htc__flow_reader {
     htc_error              *error; /* never NULL */
     htc__flow_wait         *waits;
     size_t                  n_waits, waits_cap;
-    htc_buf                 names;
+    htc_buf                 names, object;
     uint32_t               *lines; /* of the tasks, where lines are known */
     size_t                  lines_cap;
 } htc__flow_reader;

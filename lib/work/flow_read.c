@@ -77,15 +77,31 @@ static htc_status as_document(htc_status status)
                                                                                     : status;
 }
 
-htc_status htc__flow_put(htc__flow_reader *r, const htc_flow_task *task, uint32_t line, const char *where, uint32_t *id)
+/* An object of functions that is named from the directory of the flow. */
+static const char *find_object(htc__flow_reader *r, const char *object)
 {
-    htc_error  e = { .status = HTC_OK };
-    uint32_t   other;
-    char       hint[160] = "";
-    htc_status status = htc_flow_add(r->flow, task, id, &e);
+    if (!r->o->directory || !object || !object[0] || object[0] == '/' || htc__uri_is_upload(htc_bytes_of(object)))
+        return object;
+    while (object[0] == '.' && object[1] == '/')
+        object += 2;
+    htc_buf_clear(&r->object);
+    htc_put_text(&r->object, "%s/%s", r->o->directory, object);
+    htc_put_u8(&r->object, 0);
+    return (const char *)r->object.data;
+}
+
+htc_status htc__flow_put(htc__flow_reader *r, const htc_flow_task *given, uint32_t line, const char *where,
+                         uint32_t *id)
+{
+    htc_error     e = { .status = HTC_OK };
+    uint32_t      other;
+    char          hint[160] = "";
+    htc_flow_task task = *given;
+    task.object = find_object(r, given->object);
+    htc_status status = r->object.status == HTC_OK ? htc_flow_add(r->flow, &task, id, &e) : r->object.status;
     if (status == HTC_OK)
         return line ? remember_line(r, *id, line) : HTC_OK;
-    if (status == HTC_EEXISTS && htc_flow_find(r->flow, task->name, &other) == HTC_OK && line_of(r, other))
+    if (status == HTC_EEXISTS && htc_flow_find(r->flow, task.name, &other) == HTC_OK && line_of(r, other))
         snprintf(hint, sizeof hint, "the other one is in line %u: give one of them another name", line_of(r, other));
     else if (status == HTC_EEXISTS)
         snprintf(hint, sizeof hint, "give one of them another name");
@@ -262,6 +278,8 @@ static int options_are_fine(const htc_flow_reading *o)
     for (size_t i = 0; i < o->n_programs; i++)
         if (!o->programs || !o->programs[i].kind || !o->programs[i].program)
             return 0;
+    if (o->directory && o->directory[0] != '/')
+        return 0;
     return o->time_scale > 0 && o->size_scale > 0 && !isinf(o->time_scale) && !isinf(o->size_scale);
 }
 
@@ -286,10 +304,12 @@ static htc_status read_flow(htc__flow_reader *r, uint32_t format)
     if (status != HTC_OK)
         return status;
     htc_buf_init(&r->names, r->env, max);
+    htc_buf_init(&r->object, r->env, 0);
     status = read_as(r, format);
     if (status == HTC_OK)
         status = finish(r);
     htc_buf_free(&r->names);
+    htc_buf_free(&r->object);
     htc__free(r->env, r->waits, r->waits_cap * sizeof *r->waits);
     htc__free(r->env, r->lines, r->lines_cap * sizeof *r->lines);
     return status;

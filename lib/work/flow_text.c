@@ -437,14 +437,32 @@ static htc_status read_settings(text_reader *t, size_t *at, htc_flow_task *task)
     return HTC_OK;
 }
 
+/* @call OBJECT FUNCTION ARGUMENT */
+static htc_status read_call(text_reader *t, size_t at, htc_flow_task *task)
+{
+    size_t values = t->words.n - at - 1;
+    if (values < 2 || values > 3)
+        return refuse(t, HTC_ESCHEMA,
+                      "write @call ./object.so function, and an argument if it takes one; quote one that has blanks",
+                      "@call takes two or three words");
+    task->builtin = HTC_FLOW_CALL;
+    task->object = text_of(t, *word_at(t, at + 1));
+    task->function = text_of(t, *word_at(t, at + 2));
+    task->argument = values == 3 ? text_of(t, *word_at(t, at + 3)) : NULL;
+    return HTC_OK;
+}
+
 static htc_status read_builtin(text_reader *t, size_t at, htc_flow_task *task)
 {
     word   w = *word_at(t, at), name = { w.at + 1, w.len - 1 };
+    if (htc_bytes_equal(bytes_of(t, name), htc_bytes_of("call")))
+        return read_call(t, at, task);
     int    builtin = htc__flow_builtin_of(bytes_of(t, name)), ok = 1;
     size_t values = t->words.n - at - 1, wanted = builtin == HTC_FLOW_NOOP ? 0 : 1;
     if (builtin < 0)
         return refuse(t, HTC_ESCHEMA,
-                      "builtins are @noop, @sleep, @spin, @read and @write; quote the word if it is a program",
+                      "builtins are @noop, @sleep, @spin, @read and @write, and @call calls a function; quote the word "
+                      "if it is a program",
                       "there is no builtin %s", shown(t, w).text);
     task->builtin = (uint32_t)builtin;
     if (values != wanted)

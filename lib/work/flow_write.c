@@ -102,6 +102,17 @@ static void put_settings(htc_buf *b, const htc_flow *f, uint32_t id, const htc_f
         put_env(b, t->env[i]);
 }
 
+static void put_call(htc_buf *b, const htc_flow_task *t)
+{
+    htc_put_raw(b, htc_bytes_of("@call "));
+    put_word(b, htc_bytes_of(t->object), "=,:@");
+    htc_put_text(b, " %s", t->function);
+    if (t->argument) {
+        htc_put_u8(b, ' ');
+        put_word(b, htc_bytes_of(t->argument), "=,:@");
+    }
+}
+
 static void put_line(htc_buf *b, const htc_flow *f, uint32_t id, const htc_flow_task *t)
 {
     put_word(b, htc_bytes_of(t->name), "");
@@ -110,11 +121,13 @@ static void put_line(htc_buf *b, const htc_flow *f, uint32_t id, const htc_flow_
     htc_put_u8(b, ' ');
     if (t->builtin == HTC_FLOW_PROGRAM)
         put_word(b, htc_bytes_of(t->executable), "");
+    else if (t->builtin == HTC_FLOW_CALL)
+        put_call(b, t);
     else
         htc_put_text(b, "@%s", htc__flow_builtin_name(t->builtin));
     if (htc__flow_is_size(t->builtin))
         put_size(b, " ", t->amount);
-    else if (t->builtin > HTC_FLOW_NOOP)
+    else if (t->builtin == HTC_FLOW_SLEEP || t->builtin == HTC_FLOW_SPIN)
         put_time(b, " ", t->amount);
     for (size_t i = 0; i < t->n_args; i++) {
         htc_put_u8(b, ' ');
@@ -136,6 +149,12 @@ static void put_json(htc_buf *b, const char *text)
         else
             htc_put_u8(b, (uint8_t)*p);
     htc_put_u8(b, '"');
+}
+
+static void put_json_member(htc_buf *b, const char *key, const char *text)
+{
+    htc_put_text(b, ", \"%s\": ", key);
+    put_json(b, text);
 }
 
 static void put_texts(htc_buf *b, const char *key, const char *first, const char *const *list, size_t n)
@@ -205,8 +224,14 @@ static void put_object(htc_buf *b, const htc_flow *f, uint32_t id, const htc_flo
     put_json(b, t->name);
     put_json_parents(b, f, id);
     put_texts(b, "command", t->executable, t->args, t->n_args);
-    if (t->builtin != HTC_FLOW_PROGRAM)
-        htc_put_text(b, ", \"builtin\": \"%s\"", htc__flow_builtin_name(t->builtin));
+    if (t->builtin == HTC_FLOW_CALL) {
+        put_json_member(b, "object", t->object);
+        put_json_member(b, "function", t->function);
+        if (t->argument)
+            put_json_member(b, "argument", t->argument);
+    } else if (t->builtin != HTC_FLOW_PROGRAM) {
+        put_json_member(b, "builtin", htc__flow_builtin_name(t->builtin));
+    }
     if (htc__flow_is_size(t->builtin))
         put_json_number(b, "amount", t->amount, 0);
     else
@@ -216,10 +241,8 @@ static void put_object(htc_buf *b, const htc_flow *f, uint32_t id, const htc_flo
     put_json_time(b, "time", t->wall);
     put_json_time(b, "run", t->run);
     put_json_number(b, "count", t->count, 1);
-    if (t->kind) {
-        htc_put_raw(b, htc_bytes_of(", \"kind\": "));
-        put_json(b, t->kind);
-    }
+    if (t->kind)
+        put_json_member(b, "kind", t->kind);
     put_json_files(b, "in", t->in, t->n_in);
     put_json_files(b, "out", t->out, t->n_out);
     put_texts(b, "env", NULL, t->env, t->n_env);

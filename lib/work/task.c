@@ -55,12 +55,23 @@ static int object_is_fine(const char *object)
     return object && strlen(object) <= OBJECT_MAX && (object[0] == '/' || htc__uri_is_upload(htc_bytes_of(object)));
 }
 
+const char *htc__function_refuse(const char *object, const char *function, const char *argument)
+{
+    if (!object_is_fine(object))
+        return "the object is no absolute path and no upload (htc:HASH)";
+    if (!name_is_fine(function))
+        return "the function has no name of letters, digits and _";
+    return !argument || strlen(argument) <= HTC_TASK_ARGUMENT_MAX ? NULL : "the argument is too long";
+}
+
 static int function_is_fine(const htc_task *t)
 {
     if (t->kind == HTC_TASK_COMMAND)
         return !t->function && !t->object && !t->argument;
-    return t->kind <= HTC_TASK_FUNCTION && name_is_fine(t->function) && (!t->argument || strlen(t->argument) <= HTC_TASK_ARGUMENT_MAX) &&
-           (t->kind == HTC_TASK_FUNCTION ? object_is_fine(t->object) : !t->object);
+    if (t->kind == HTC_TASK_FUNCTION)
+        return !htc__function_refuse(t->object, t->function, t->argument);
+    return t->kind == HTC_TASK_BUILTIN && name_is_fine(t->function) &&
+           (!t->argument || strlen(t->argument) <= HTC_TASK_ARGUMENT_MAX) && !t->object;
 }
 
 static int task_is_whole(const htc_task *t)

@@ -187,4 +187,6 @@ typedef struct htc__quoted {
 } htc__quoted;
 htc__quoted htc__quote(htc_bytes text);
 
+/* What is wrong with a function of a shared object and its argument; NULL: nothing. Each may be NULL. */
+const char *htc__function_refuse(const char *object, const char *function, const char *argument);
 #endif

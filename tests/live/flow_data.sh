@@ -45,6 +45,17 @@ expect 0 "${H[@]}" flow fetch "$id.lines" --out lines --json
 expect 0 "${H[@]}" flow fetch "$id" --all --out everything
 [ "$(find everything -type f | wc -l)" = 5 ] || fail "all: $(find everything)"
 expect 4 "${H[@]}" flow fetch "$id.nobody"
+# A program stays one. What is stored and has changed does not come.
+echo "tool: out=tool sh -c 'echo \"#!/bin/sh\" > tool; chmod +x tool'" > tool.flow
+echo 'note: out=note sh -c "echo note > note"' >> tool.flow
+expect 0 "${H[@]}" flow run tool.flow --scratch
+[ -x tool ] && [ ! -x note ] || fail "fetched: $(ls -l tool note)"
+id=$(grep -o '^flow [0-9]*' <<< "$out" | head -1 | cut -d' ' -f2)
+stored=$(find "$dir/data/out" -path '*/files/note')
+[ -f "$stored" ] || fail "where is what note has made?"
+rm -f note && chmod u+w "$stored" && echo nota > "$stored"
+refuse 70 'note.* not what task note has made' "${H[@]}" flow fetch "$id"
+[ ! -e note ] || fail "a file that has changed came: $(cat note)"
 # A file that is missing is told with its task; what is missing is run again, with what it reads.
 printf 'a: out=a.txt sh -c "echo a > a.txt; echo >> %s/ran"\nb: in=a.txt,there out=b.txt sh -c "cat a.txt there > b.txt"\n' "$PWD" > missing.flow
 expect 5 "${H[@]}" flow run missing.flow --scratch

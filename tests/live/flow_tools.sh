@@ -57,8 +57,13 @@ python3 -c 'import json, sys; o = json.loads(sys.argv[1]); assert o["code"] == "
 # --- what tasks wrote, also those whose numbers are larger than any of the job's ---
 for i in $(seq 5); do echo "w$i: sh -c 'echo out $i; echo err $i >&2; exit \$(($i % 2))'"; done > writes.flow
 printf 'quiet: true\nnever: after=w1 true\n' >> writes.flow
-expect 5 "${H[@]}" flow run writes.flow --agents 2 --json
-flow_of
+expect 5 "${H[@]}" flow run writes.flow --agents 2
+for i in 1 3 5; do
+    grep -q "^task $((i - 1)) (w$i): exit code 1: err $i$" <<< "$out" || fail "how w$i failed is not told: $out"
+done
+id=2
+expect 0 "${H[@]}" flow tasks 2 --failed
+grep -q ' w3  *failed .* exit code 1: err 3$' <<< "$out" || fail "$out"
 for i in 1 4 5; do
     expect 0 "${H[@]}" flow logs "$id.w$i"
     [ "$out" = "out $i" ] || fail "task w$i wrote: $out"
@@ -205,5 +210,8 @@ ideal = max(sum(ends.values()) / 85, (k + 1) * l / 2)
 assert near(r["turnaround_s"], mean) and near(r["delay_ratio"], (mean - ideal) / ideal)
 assert 0 < r["efficiency"] <= 1 + 1e-9
 END
+# --- a bag says what it does not know ---
+echo 'bad: count=3 sh -c "exit 3"' > bad.flow
+refuse 5 'several lines say why each failed' "${H[@]}" flow run bad.flow
 expect 0 "${H[@]}" down
 none_left

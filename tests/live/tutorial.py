@@ -159,7 +159,8 @@ code, tries = None, 10
 while code is None:
     TOP = tempfile.mkdtemp(prefix="htc-tutorial.")
     os.chmod(TOP, 0o711)  # root's system lets other uids pass
-    ENV = dict(os.environ, PATH=BIN + ":" + os.environ["PATH"], HOME=TOP)
+    ENV = dict(os.environ, PATH=BIN + ":" + os.environ["PATH"], HOME=TOP,
+               WRITERS=os.path.join(os.path.dirname(TEXT), "..", "examples", "flows", "writers"))
     ENV.pop("HTC_DIR", None)
     tries -= 1
     try:

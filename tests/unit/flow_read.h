@@ -65,12 +65,13 @@ static inline int flow_same_words(const char *const *a, const char *const *b, si
 static inline int flow_same_task(const htc_flow_task *a, const htc_flow_task *b)
 {
     return strcmp(a->name, b->name) == 0 && flow_same_text(a->kind, b->kind) &&
-           flow_same_text(a->executable, b->executable) && a->n_args == b->n_args && a->n_env == b->n_env &&
-           a->n_in == b->n_in && a->n_out == b->n_out && a->builtin == b->builtin && a->cores == b->cores &&
-           a->amount == b->amount && a->memory == b->memory && a->wall == b->wall && a->run == b->run &&
-           a->count == b->count && flow_same_words(a->args, b->args, a->n_args) &&
-           flow_same_words(a->env, b->env, a->n_env) && flow_same_files(a->in, b->in, a->n_in) &&
-           flow_same_files(a->out, b->out, a->n_out);
+           flow_same_text(a->executable, b->executable) && flow_same_text(a->object, b->object) &&
+           flow_same_text(a->function, b->function) && flow_same_text(a->argument, b->argument) &&
+           a->n_args == b->n_args && a->n_env == b->n_env && a->n_in == b->n_in && a->n_out == b->n_out &&
+           a->builtin == b->builtin && a->cores == b->cores && a->amount == b->amount && a->memory == b->memory &&
+           a->wall == b->wall && a->run == b->run && a->count == b->count &&
+           flow_same_words(a->args, b->args, a->n_args) && flow_same_words(a->env, b->env, a->n_env) &&
+           flow_same_files(a->in, b->in, a->n_in) && flow_same_files(a->out, b->out, a->n_out);
 }
 
 /* The first task in which they differ; UINT32_MAX: they are the same. */

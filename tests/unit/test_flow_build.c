@@ -260,8 +260,9 @@ Test(flow_build, unknown_tasks_and_two_rules_are_told)
 /* Each says what is wrong, and leaves the flow as it was. */
 Test(flow_build, tasks_that_cannot_be_are_refused)
 {
-    static char long_name[HTC_FLOW_NAME_MAX + 2];
+    static char long_name[HTC_FLOW_NAME_MAX + 2], long_argument[HTC_TASK_ARGUMENT_MAX + 2];
     memset(long_name, 'n', sizeof long_name - 1);
+    memset(long_argument, 'a', sizeof long_argument - 1);
     const char *const no_variable[] = { "=x" }, *const no_word[] = { NULL }, *const no_utf8[] = { "\xff" };
     const htc_flow_file no_file = { "", 1 }, large = { "f", UINT64_C(1) << 63 };
     const struct {
@@ -272,7 +273,26 @@ Test(flow_build, tasks_that_cannot_be_are_refused)
         { { .name = "x" }, HTC_EINVAL, "no program and no builtin" },
         { { .executable = "" }, HTC_EINVAL, "the program is" },
         { { .executable = "p", .builtin = HTC_FLOW_NOOP }, HTC_EINVAL, "takes no program" },
-        { { .builtin = HTC_FLOW_WRITE + 1 }, HTC_EINVAL, "there is no builtin 6" },
+        { { .builtin = HTC_FLOW_CALL + 1 }, HTC_EINVAL, "there is no builtin 7" },
+        { { .builtin = HTC_FLOW_CALL, .function = "f" }, HTC_EINVAL, "the object is no absolute path" },
+        { { .builtin = HTC_FLOW_CALL, .object = "a.so", .function = "f" },
+          HTC_EINVAL,
+          "the object is no absolute path" },
+        { { .builtin = HTC_FLOW_CALL, .object = "htc:1234", .function = "f" },
+          HTC_EINVAL,
+          "the object is no absolute path" },
+        { { .builtin = HTC_FLOW_CALL, .object = "/\xff", .function = "f" }, HTC_EINVAL, "no UTF-8" },
+        { { .builtin = HTC_FLOW_CALL, .object = "/a.so" }, HTC_EINVAL, "the function has no name" },
+        { { .builtin = HTC_FLOW_CALL, .object = "/a.so", .function = "1st" }, HTC_EINVAL, "the function has no name" },
+        { { .builtin = HTC_FLOW_CALL, .object = "/a.so", .function = "f", .argument = long_argument },
+          HTC_EINVAL,
+          "the argument is too long" },
+        { { .builtin = HTC_FLOW_CALL, .object = "/a.so", .function = "f", .amount = 1 }, HTC_EINVAL, "have an amount" },
+        { { .builtin = HTC_FLOW_CALL, .object = "/a.so", .function = "f", .executable = "p" },
+          HTC_EINVAL,
+          "takes no program" },
+        { { .executable = "p", .argument = "" }, HTC_EINVAL, "only a call" },
+        { { .builtin = HTC_FLOW_NOOP, .function = "f" }, HTC_EINVAL, "only a call" },
         { { .builtin = HTC_FLOW_NOOP, .amount = 1 }, HTC_EINVAL, "have an amount" },
         { { .builtin = HTC_FLOW_SLEEP, .amount = UINT64_C(1) << 63 }, HTC_EINVAL, "amount is too large" },
         { { .executable = "p", .name = "" }, HTC_EINVAL, "the name \"\" is not 1 to 255" },
@@ -386,6 +406,12 @@ Test(flow_build, tasks_are_written_as_executors_take_them)
         { .builtin = HTC_FLOW_SPIN, .amount = 1 },
         { .builtin = HTC_FLOW_READ, .amount = 1 },
         { .builtin = HTC_FLOW_WRITE, .amount = 1 },
+        { .builtin = HTC_FLOW_CALL,
+          .object = "/lib/a.so",
+          .function = "run",
+          .argument = "a b",
+          .wall = 9,
+          .count = 5 },
     };
     htc_flow *f = empty();
     htc_bytes bytes = { NULL, 1 };
@@ -418,7 +444,11 @@ Test(flow_build, tasks_are_written_as_executors_take_them)
     cr_expect(eq(str, t->function, "write") && eq(str, t->argument, "1"));
     htc_task_destroy(t);
     cr_expect(eq(int, htc_flow_task_bytes(NULL, f, 4, 0, &bytes), HTC_EUNSUPPORTED));
-    cr_expect(eq(int, htc_flow_task_bytes(NULL, f, 6, 0, &bytes), HTC_EINVAL));
+    t = task_of(f, 6, 4);
+    cr_expect(t->kind == HTC_TASK_FUNCTION && t->index == 19 && t->limits.wall == 9);
+    cr_expect(eq(str, t->object, "/lib/a.so") && eq(str, t->function, "run") && eq(str, t->argument, "a b"));
+    htc_task_destroy(t);
+    cr_expect(eq(int, htc_flow_task_bytes(NULL, f, 7, 0, &bytes), HTC_EINVAL));
     cr_expect(eq(int, htc_flow_task_bytes(NULL, f, 1, 10, &bytes), HTC_EINVAL));
     cr_expect(eq(int, htc_flow_task_bytes(NULL, f, 0, 0, NULL), HTC_EINVAL));
     cr_expect(bytes.data == NULL && bytes.len == 1);

@@ -218,6 +218,11 @@ Test(flow_text, every_mistake_is_told_with_its_line)
         { "a: @dance", HTC_ESCHEMA, 1, NULL, "there is no builtin \"@dance\"" },
         { "a: @sleep", HTC_ESCHEMA, 1, NULL, "@sleep takes one word" },
         { "a: @noop 1", HTC_ESCHEMA, 1, NULL, "@noop takes no word" },
+        { "a: @call /x.so", HTC_ESCHEMA, 1, NULL, "@call takes two or three words" },
+        { "a: @call /x.so f a b", HTC_ESCHEMA, 1, NULL, "@call takes two or three words" },
+        { "a: @call x.so f a", HTC_ESCHEMA, 1, "function", "the object is no absolute path" },
+        { "a: @call /x.so f()", HTC_ESCHEMA, 1, NULL, "\"(\" means something to a shell" },
+        { "a: @call /x.so f-1", HTC_ESCHEMA, 1, "function", "the function has no name" },
         { "a: @sleep 1M", HTC_ESCHEMA, 1, NULL, "\"1M\" is no time" },
         { "a: @write 1s", HTC_ESCHEMA, 1, NULL, "\"1s\" is no size" },
         { "a: ''", HTC_ESCHEMA, 1, NULL, "empty name" },
@@ -254,6 +259,44 @@ Test(flow_text, a_mistake_in_a_line_is_told_with_its_column_and_file)
     cr_expect(e.hint[0]);
     cr_expect(eq(int, htc_flow_read(NULL, htc_bytes_of("a: after=b true"), HTC_FLOW_AUTO, &o, &f, &e), HTC_ESCHEMA));
     cr_expect(eq(str, e.where, "day.flow: a"));
+}
+
+Test(flow_text, objects_of_functions_are_found_from_the_directory)
+{
+    static const struct {
+        const char *text, *object;
+    } cases[] = {
+        { "@call x.so f 'a b'", "/here/x.so" },
+        { "@call ./y/x.so f 'a b'", "/here/y/x.so" },
+        { "@call ../x.so f 'a b'", "/here/../x.so" },
+        { "@call /x.so f 'a b'", "/x.so" },
+        { "@call htc:0123456789012345678901234567890123456789012345678901234567890123 f 'a b'",
+          "htc:0123456789012345678901234567890123456789012345678901234567890123" },
+        { "{\"object\": \"x.so\", \"function\": \"f\", \"argument\": \"a b\"}", "/here/x.so" },
+    };
+    htc_flow_reading o = { .size = sizeof o, .directory = "/here" };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        htc_flow *f = NULL;
+        htc_error e = { .text = "" };
+        cr_assert(
+            eq(int,
+               htc_flow_read(NULL, htc_bytes_of(cases[i].text), i < 5 ? HTC_FLOW_TEXT : HTC_FLOW_JSONL, &o, &f, &e),
+               HTC_OK),
+            "%s", e.text);
+        const htc_flow_task *t = htc_flow_get(f, 0);
+        cr_expect(t->builtin == HTC_FLOW_CALL);
+        cr_expect(eq(str, t->object, cases[i].object) && eq(str, t->function, "f") && eq(str, t->argument, "a b"));
+        htc_flow_destroy(f);
+    }
+    htc_flow *f = NULL;
+    htc_error e;
+    cr_expect(eq(int,
+                 htc_flow_read(NULL, htc_bytes_of("{\"object\": \"x.so\", \"function\": \"f\", \"command\": [\"x\"]}"),
+                               HTC_FLOW_JSONL, &o, &f, &e),
+                 HTC_ESCHEMA));
+    cr_expect(strstr(e.text, "only a call has") != NULL, "%s", e.text);
+    o.directory = "here";
+    cr_expect(eq(int, htc_flow_read(NULL, htc_bytes_of(cases[0].text), HTC_FLOW_TEXT, &o, &f, &e), HTC_EINVAL));
 }
 
 Test(flow_text, bounds_hold)

@@ -39,11 +39,17 @@ static void draw_task(htc_rng *rng, htc_flow *f)
     htc_flow_file in[2], out[2];
     uint32_t      n = 0;
     htc_flow_task t = { .size = sizeof t, .args = args, .env = env, .in = in, .out = out };
-    t.builtin = htc_rng_below(rng, 3) ? HTC_FLOW_PROGRAM : 1 + (uint32_t)htc_rng_below(rng, 5);
+    t.builtin = htc_rng_below(rng, 3) ? HTC_FLOW_PROGRAM : 1 + (uint32_t)htc_rng_below(rng, 6);
     if (t.builtin == HTC_FLOW_PROGRAM) {
         t.executable = draw_text(rng, 0, text[n++], 32);
         for (t.n_args = 0; t.n_args < htc_rng_below(rng, 4); t.n_args++)
             args[t.n_args] = htc_rng_below(rng, 8) ? draw_text(rng, 0, text[n++], 32) : "";
+    } else if (t.builtin == HTC_FLOW_CALL) {
+        static char object[40];
+        snprintf(object, sizeof object, "/%s", draw_text(rng, 0, text[n++], 32));
+        t.object = object;
+        t.function = htc_rng_below(rng, 2) ? "run_2" : "_";
+        t.argument = htc_rng_below(rng, 3) ? draw_text(rng, 0, text[n++], 32) : htc_rng_below(rng, 2) ? "" : NULL;
     } else if (t.builtin != HTC_FLOW_NOOP) {
         t.amount = draw_number(rng);
     }

@@ -23,7 +23,7 @@
 #define GRAPH_PARENTS_MAX  1024 /* of a task; a submitter puts a tree of empty tasks before one that has more */
 #define GRAPH_CHILDREN_MAX 4096 /* likewise behind it */
 #define GRAPH_BYTES_MAX    (256 * 1024)
-#define GRAPH_READS_MAX    1024 /* objects that a task reads, and as many that it makes */
+#define GRAPH_READS_MAX    2048 /* objects that a task reads, and as many that it makes */
 #define GRAPH_NOBODY       UINT64_MAX /* makes what a task reads: a task that had ended otherwise than well before the flow was resumed */
 #define GRAPH_KNOWN_MAX    64   /* of these a record says where they are; of more it is looked up where they were made */
 

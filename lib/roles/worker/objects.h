@@ -18,7 +18,7 @@
 #include "roles/runtime/agent_wire.h"
 #include "roles/worker/objects_wire.h"
 
-#define OBJECT_INPUTS_MAX  1024 /* objects of one want */
+#define OBJECT_INPUTS_MAX  2048 /* objects of one want */
 #define OBJECT_SOURCES_MAX 16   /* workers that are asked for one object */
 
 typedef struct htc__objects htc__objects;
