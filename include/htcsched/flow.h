@@ -404,7 +404,8 @@ HTC_API htc_status htc_flow_write(const htc_env *env, const htc_flow *flow, uint
  *         HTC_FLOW_EDGES_MAX dependencies then; HTC_ENOMEM
  *
  * Of n dependencies in one direction, with m allowed, a way is longer by the least k with m^(k+1) >= n inserted tasks; there are about n / m of
- * them. Children with different rules are counted apart, which may be one more.
+ * them. Children with different rules are counted apart, which may be one more. Tasks that wait for the same tasks, too many of them, by the same
+ * rules, added in the same order, share one tree, a level higher: so of m mappers and r reducers m + r dependencies are left and not m * r.
  *
  * Cost: O(tasks + dependencies); O(tasks) and no memory where none has more.   Since: 0.2
  */

@@ -10,7 +10,10 @@
  *
  * A task that gathers keeps the rules of the dependencies that it takes over, and is waited for to succeed. So it is done when all of them
  * are as they have to be, and cancelled by the first that cannot be any more, as its child would have been. A task that scatters stands for
- * children of one rule and waits by it; they wait for it to succeed. So it is cancelled only if they all are. */
+ * children of one rule and waits by it; they wait for it to succeed. So it is cancelled only if they all are.
+ *
+ * Tasks that wait alike, as all reducers do for all mappers, share a tree: it has one root, and they wait for that. So of m mappers and r
+ * reducers m + r dependencies are left, and not m * r. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +31,12 @@ typedef struct fan {
     uint32_t leaves, first; /* 0: no tree; number of the first leaf */
 } fan;
 
+/* Tasks with too many parents that wait alike: the first of them stands for all. */
+typedef struct alike {
+    uint32_t first, count;
+    fan      behind; /* the root of their tree */
+} alike;
+
 typedef struct narrowing {
     const htc_flow *given;
     htc_flow       *out;
@@ -35,6 +44,11 @@ typedef struct narrowing {
     uint32_t       *behind; /* of each task of the given flow: one more than the place of its fans in fans; 0: it has none */
     fan (*fans)[RULES];
     uint32_t        n_fans;
+    uint32_t       *group;  /* of each task: one more than the place in groups; 0: it has not too many parents */
+    alike          *groups;
+    uint32_t        n_groups;
+    uint32_t       *table;  /* of groups by what they wait for: place + 1, or 0 */
+    size_t          table_size;
     htc_error      *error;
 } narrowing;
 
@@ -94,6 +108,22 @@ static uint32_t widest(const uint32_t *width)
     return r;
 }
 
+/* How many dependencies on it are left by each rule, when all that wait alike count once. */
+static uint64_t count_children(const narrowing *x, uint32_t id, fan *fans)
+{
+    const htc_flow_edge *edges;
+    size_t               n = htc_flow_children(x->given, id, &edges);
+    uint64_t             all = 0;
+    for (size_t k = 0; k < n; k++) {
+        uint32_t at = x->group[edges[k].task];
+        if (at && x->groups[at - 1].first != edges[k].task)
+            continue;
+        fans[edges[k].rule].n++;
+        all++;
+    }
+    return all;
+}
+
 /* A level more for whichever rule has most, until what is left fits. */
 static htc_status scatter(narrowing *x, uint32_t parent, fan *fans)
 {
@@ -122,32 +152,65 @@ static htc_status scatter_all(narrowing *x)
 {
     htc_status status = HTC_OK;
     for (uint32_t i = 0; i < htc_flow_count(x->given) && status == HTC_OK; i++) {
-        const htc_flow_edge *edges;
-        size_t               n = htc_flow_children(x->given, i, &edges);
-        if (n <= x->children_max)
+        fan fans[RULES] = { { 0 } };
+        if (htc_flow_children(x->given, i, NULL) <= x->children_max || count_children(x, i, fans) <= x->children_max)
             continue;
-        fan *fans = x->fans[x->n_fans++];
+        memcpy(x->fans[x->n_fans++], fans, sizeof fans);
         x->behind[i] = x->n_fans;
-        for (size_t k = 0; k < n; k++)
-            fans[edges[k].rule].n++;
-        status = scatter(x, i, fans);
+        status = scatter(x, i, x->fans[x->n_fans - 1]);
     }
     return status;
 }
 
 /* ---- before a task ---- */
 
-static htc_status gather(narrowing *x, uint32_t child, fan *f)
+/* Which group it is of, if one waits alike; else it begins one. */
+static uint32_t group_of(narrowing *x, uint32_t id)
 {
-    uint32_t   width = f->n, first = 0;
+    const htc_flow_edge *edges, *others;
+    size_t               n = htc_flow_parents(x->given, id, &edges);
+    size_t               at = (size_t)htc_hash64((htc_bytes){ edges, n * sizeof *edges }, x->out->seed) & (x->table_size - 1);
+    for (; x->table[at]; at = (at + 1) & (x->table_size - 1)) {
+        alike *g = &x->groups[x->table[at] - 1];
+        if (htc_flow_parents(x->given, g->first, &others) == n && memcmp(edges, others, n * sizeof *edges) == 0) {
+            g->count++;
+            return x->table[at];
+        }
+    }
+    x->groups[x->n_groups++] = (alike){ .first = id, .count = 1 };
+    return x->table[at] = x->n_groups;
+}
+
+static void group_all(narrowing *x)
+{
+    for (uint32_t i = 0; i < htc_flow_count(x->given); i++)
+        x->group[i] = htc_flow_parents(x->given, i, NULL) > x->parents_max ? group_of(x, i) : 0;
+}
+
+/* Behind the root of a tree that tasks share. */
+static htc_status share(narrowing *x, alike *g, uint32_t root)
+{
+    fan        fans[RULES] = { [HTC_FLOW_OK] = { .n = g->count } };
+    htc_status status = scatter(x, root, fans);
+    g->behind = fans[HTC_FLOW_OK];
+    if (!g->behind.leaves)
+        g->behind.first = root;
+    return status;
+}
+
+static htc_status gather(narrowing *x, uint32_t child, fan *f, alike *g)
+{
+    uint32_t   width = f->n, first = 0, most = g && g->count > 1 ? 1 : x->parents_max;
     htc_status status = HTC_OK;
-    while (width > x->parents_max && status == HTC_OK) {
+    while (width > most && status == HTC_OK) {
         status = level(x, "gather", &first, &width, f->leaves > 0, x->parents_max);
         if (f->leaves == 0) {
             f->leaves = width;
             f->first = first;
         }
     }
+    if (status == HTC_OK && g && g->count > 1)
+        return share(x, g, first);
     for (uint32_t i = 0; f->leaves && i < width && status == HTC_OK; i++)
         status = after(x, child, first + i, HTC_FLOW_OK);
     return status;
@@ -165,7 +228,13 @@ static htc_status join(narrowing *x)
     for (uint32_t i = 0; i < htc_flow_count(x->given) && status == HTC_OK; i++) {
         const htc_flow_edge *edges;
         fan                  before = { .n = (uint32_t)htc_flow_parents(x->given, i, &edges) };
-        status = gather(x, i, &before);
+        alike               *g = x->group[i] ? &x->groups[x->group[i] - 1] : NULL;
+        if (!g || g->first == i)
+            status = gather(x, i, &before, g);
+        if (status == HTC_OK && g && g->count > 1)
+            status = after(x, i, leaf(&g->behind, g->behind.first), HTC_FLOW_OK);
+        if (g && g->first != i)
+            continue;
         for (uint32_t k = 0; k < before.n && status == HTC_OK; k++) {
             uint32_t parent = edges[k].task, at = x->behind[parent], from = leaf(at ? &x->fans[at - 1][edges[k].rule] : NULL, parent);
             status = after(x, leaf(&before, i), from, from == parent ? edges[k].rule : HTC_FLOW_OK);
@@ -176,16 +245,21 @@ static htc_status join(narrowing *x)
 
 /* ---- the whole ---- */
 
-/* How many tasks have too many children; *wide: whether any has too much of either. */
-static uint32_t look(const htc_flow *f, uint32_t parents_max, uint32_t children_max, int *wide)
+/* How many tasks have too many parents, too many children. */
+static void look(const htc_flow *f, uint32_t parents_max, uint32_t children_max, uint32_t *parents, uint32_t *children)
 {
-    uint32_t n = 0;
     for (uint32_t i = 0; i < htc_flow_count(f); i++) {
-        n += htc_flow_children(f, i, NULL) > children_max;
-        *wide |= htc_flow_parents(f, i, NULL) > parents_max;
+        *children += htc_flow_children(f, i, NULL) > children_max;
+        *parents += htc_flow_parents(f, i, NULL) > parents_max;
     }
-    *wide |= n > 0;
-    return n;
+}
+
+static size_t table_for(uint32_t n)
+{
+    size_t size = 2;
+    while (size < (size_t)n * 2)
+        size *= 2;
+    return size;
 }
 
 static htc_status copy(narrowing *x, const htc_env *env)
@@ -197,32 +271,44 @@ static htc_status copy(narrowing *x, const htc_env *env)
     return status;
 }
 
+static htc_status build(narrowing *x, const htc_env *env)
+{
+    htc_status status = copy(x, env);
+    if (status == HTC_OK) {
+        group_all(x);
+        status = scatter_all(x);
+    }
+    if (status == HTC_OK)
+        status = join(x);
+    return status == HTC_OK ? htc_flow_check(x->out, x->error) : status;
+}
+
 htc_status htc_flow_narrow(const htc_env *env, const htc_flow *flow, uint32_t parents_max, uint32_t children_max, htc_flow **out, htc_error *error)
 {
     narrowing x = { .given = flow, .parents_max = parents_max, .children_max = children_max, .error = error };
-    int       wide = 0;
+    uint32_t  parents = 0, children = 0, tasks = htc_flow_count(flow);
     if (!flow || !out || !flow->checked)
         return htc__refuse(error, HTC_EINVAL, 0, "", "no flow, or one that is not checked");
     if (parents_max < PARENTS_LEAST || children_max < CHILDREN_LEAST)
         return htc__refuse(error, HTC_EINVAL, 0, "", "at least %d parents and %d children have to be allowed", PARENTS_LEAST, CHILDREN_LEAST);
-    uint32_t n = look(flow, parents_max, children_max, &wide);
-    if (!wide) {
+    look(flow, parents_max, children_max, &parents, &children);
+    if (parents + children == 0) {
         *out = NULL;
         return HTC_OK;
     }
-    size_t behind = htc_flow_count(flow) * sizeof *x.behind, fans = (n + (size_t)1) * sizeof *x.fans;
-    x.behind = htc__alloc(env, behind);
-    x.fans = htc__alloc(env, fans);
-    htc_status status = x.behind && x.fans ? copy(&x, env) : HTC_ENOMEM;
-    if (status == HTC_OK)
-        status = scatter_all(&x);
-    if (status == HTC_OK)
-        status = join(&x);
-    if (status == HTC_OK)
-        status = htc_flow_check(x.out, error);
-    assert(status != HTC_OK || x.n_fans == n);
-    htc__free(env, x.behind, behind);
-    htc__free(env, x.fans, fans);
+    x.table_size = table_for(parents);
+    x.behind = htc__alloc(env, tasks * sizeof *x.behind);
+    x.group = htc__alloc(env, tasks * sizeof *x.group);
+    x.fans = htc__alloc(env, (children + (size_t)1) * sizeof *x.fans);
+    x.groups = htc__alloc(env, (parents + (size_t)1) * sizeof *x.groups);
+    x.table = htc__alloc(env, x.table_size * sizeof *x.table);
+    htc_status status = x.behind && x.group && x.fans && x.groups && x.table ? build(&x, env) : HTC_ENOMEM;
+    assert(x.n_fans <= children && x.n_groups <= parents);
+    htc__free(env, x.behind, tasks * sizeof *x.behind);
+    htc__free(env, x.group, tasks * sizeof *x.group);
+    htc__free(env, x.fans, (children + (size_t)1) * sizeof *x.fans);
+    htc__free(env, x.groups, (parents + (size_t)1) * sizeof *x.groups);
+    htc__free(env, x.table, x.table_size * sizeof *x.table);
     if (status == HTC_ENOMEM)
         htc__refuse(error, status, 0, "", "%s", htc_strerror(status));
     if (status != HTC_OK) {

@@ -34,10 +34,18 @@ static inline htc_flow *flow_wide(htc_rng *rng)
             snprintf(name, sizeof name, "%u", (unsigned)i);
         (void)flow_put(f, name);
     }
-    for (uint32_t child = 1; child < n; child++)
-        for (uint32_t parent = 0; parent < child; parent++)
-            if (htc_rng_below(rng, 100) < dense)
-                HOLDS(htc_flow_after(f, n - 1 - child, n - 1 - parent, htc_rng_below(rng, 100) < odd ? (uint32_t)htc_rng_below(rng, 3) : HTC_FLOW_OK) == HTC_OK);
+    uint32_t rules[FLOW_WIDE_TASKS] = { 0 }; /* of the child before, by parent; 3: none */
+    uint32_t alike = htc_rng_below(rng, 2) ? (uint32_t)htc_rng_below(rng, 101) : 0, before = 0;
+    for (uint32_t child = 1; child < n; child++) {
+        int as_before = before > 0 && htc_rng_below(rng, 100) < alike; /* as those of a layer wait for the layer before */
+        before = as_before ? before : child;
+        for (uint32_t parent = 0; parent < before; parent++) {
+            uint32_t rule = htc_rng_below(rng, 100) >= dense ? 3 : htc_rng_below(rng, 100) < odd ? (uint32_t)htc_rng_below(rng, 3) : HTC_FLOW_OK;
+            rules[parent] = as_before ? rules[parent] : rule;
+            if (rules[parent] < 3)
+                HOLDS(htc_flow_after(f, n - 1 - child, n - 1 - parent, rules[parent]) == HTC_OK);
+        }
+    }
     HOLDS(htc_flow_check(f, NULL) == HTC_OK);
     return f;
 }

@@ -17,6 +17,19 @@ static htc_flow *star(uint32_t n, int out, uint32_t rule)
     return f;
 }
 
+/* All of the second layer wait for all of the first; the last one minds no failure of one of them. */
+static htc_flow *layers(uint32_t first, uint32_t second)
+{
+    htc_flow *f = flow_empty();
+    for (uint32_t i = 0; i < first + second; i++)
+        (void)flow_put(f, NULL);
+    for (uint32_t i = 0; i < second; i++)
+        for (uint32_t k = 0; k < first; k++)
+            cr_assert(eq(int, htc_flow_after(f, first + i, k, i + 1 == second && k == 9 ? HTC_FLOW_ANY : HTC_FLOW_OK), HTC_OK));
+    cr_assert(eq(int, htc_flow_check(f, NULL), HTC_OK));
+    return f;
+}
+
 static htc_flow *narrowed(const htc_flow *f, uint32_t parents_max, uint32_t children_max)
 {
     htc_flow *out = NULL;
@@ -262,6 +275,22 @@ Test(flow_narrow, children_of_a_rare_rule_stay)
     htc_flow_destroy(given);
 }
 
+/* Whoever waits alike waits together: no dependency more than mappers, leaves, and reducers. */
+Test(flow_narrow, tasks_that_wait_alike_share_a_tree)
+{
+    enum { MAPPERS = 250, REDUCERS = 60 };
+    htc_flow *given = layers(MAPPERS, REDUCERS + 1), *f = narrowed(given, 100, 50);
+    /* One tree of 3 leaves and a root, behind which two tasks scatter to 30 reducers each; 3 leaves for the last one. */
+    cr_expect(eq(u32, htc_flow_count(f) - htc_flow_count(given), 3 + 1 + 2 + 3));
+    cr_expect(eq(sz, htc_flow_edges(f), MAPPERS + 3 + 2 + REDUCERS + MAPPERS + 3));
+    for (uint32_t m = 0; m < MAPPERS; m++)
+        cr_expect(eq(sz, htc_flow_children(f, m, NULL), 2), "mapper %u", m);
+    for (uint32_t r = 0; r < REDUCERS; r++)
+        cr_expect(eq(sz, htc_flow_parents(f, MAPPERS + r, NULL), 1), "reducer %u", r);
+    htc_flow_destroy(f);
+    htc_flow_destroy(given);
+}
+
 /* ---- names, bounds, memory ---- */
 
 Test(flow_narrow, names_are_none_of_the_given_flow)
@@ -318,8 +347,8 @@ Test(flow_narrow, what_cannot_be_is_refused)
 
 Test(flow_narrow, no_memory_leaves_nothing_behind)
 {
-    htc_flow *given[] = { star(12, 0, HTC_FLOW_ANY), star(12, 1, HTC_FLOW_FAILED) };
-    for (int i = 0; i < 2; i++) {
+    htc_flow *given[] = { star(12, 0, HTC_FLOW_ANY), star(12, 1, HTC_FLOW_FAILED), layers(12, 5) };
+    for (int i = 0; i < 3; i++) {
         ALLOC_FAIL_EVERY(f, 1000)
         {
             htc_env    env = alloc_fail_env(&f);
