@@ -1,4 +1,4 @@
-/* What the fuzzers of flows share: a flow that was read is whole, and reads back the same after it was written. */
+/* What the fuzzers of flows share: a flow that was read is whole, reads back the same after it was written, and can be narrowed. */
 #ifndef HTC_FUZZ_FLOW_H
 #define HTC_FUZZ_FLOW_H
 
@@ -45,6 +45,18 @@ static inline void flow_round(const htc_flow *f, uint32_t format)
     htc_work_free(NULL, bytes);
 }
 
+static inline void flow_narrowed(const htc_flow *f)
+{
+    htc_flow *narrow = NULL, *again = NULL;
+    CHECK(htc_flow_narrow(NULL, f, 2, 3, &narrow, NULL) == HTC_OK);
+    for (uint32_t t = 0; narrow && t < htc_flow_count(narrow); t++) {
+        CHECK(htc_flow_parents(narrow, t, NULL) <= 2 && htc_flow_children(narrow, t, NULL) <= 3);
+        CHECK(t >= htc_flow_count(f) || strcmp(htc_flow_get(f, t)->name, htc_flow_get(narrow, t)->name) == 0);
+    }
+    CHECK(htc_flow_narrow(NULL, narrow ? narrow : f, 2, 3, &again, NULL) == HTC_OK && !again);
+    htc_flow_destroy(narrow);
+}
+
 static inline void flow_fuzz(const uint8_t *data, size_t size, uint32_t format)
 {
     htc_flow_options bounds = {
@@ -76,6 +88,7 @@ static inline void flow_fuzz(const uint8_t *data, size_t size, uint32_t format)
     flow_round(f, HTC_FLOW_TEXT);
     flow_round(f, HTC_FLOW_JSONL);
     flow_round(f, HTC_FLOW_DOT);
+    flow_narrowed(f);
     htc_flow_destroy(f);
 }
 

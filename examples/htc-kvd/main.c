@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "htcsched/kv_store.h"
+#include "htcsched/metrics_host.h"
+#include "htcsched/version.h"
 #include "identity.h"
 
 static uint32_t durability(const htc_config *config)
@@ -16,6 +18,22 @@ static uint32_t durability(const htc_config *config)
     default:
         return HTC_KV_SYNC;
     }
+}
+
+static void show(void *ctx, htc_metrics *metrics)
+{
+    htc_metrics_family(metrics, HTC_METRIC_INFO, "htc_kv_member", "", "Which program this is, and how it keeps records.");
+    htc_metrics_value(metrics, (htc_metric_label[]){ { "engine", htc_bytes_of("lmdb") }, { "version", htc_bytes_of(HTC_VERSION) } }, 2, 1);
+    htc_kv_server_metrics(htc_kv_store_server(ctx), metrics);
+}
+
+static htc_status listen_metrics(htc_daemon *d, htc_host *host, htc_kv_store *store)
+{
+    htc_host_metrics_options o = { .size = sizeof o, .address = htc_config_text(d->config, "db.metrics"), .write = show, .ctx = store };
+    htc_status               s = o.address[0] ? htc_host_listen_metrics(host, &o, NULL, &d->error) : HTC_OK;
+    if (s == HTC_ELOCKED && !d->error.hint[0])
+        snprintf(d->error.hint, sizeof d->error.hint, "end the other one, or set another db.metrics");
+    return s;
 }
 
 static htc_status serve(htc_daemon *d)
@@ -45,6 +63,8 @@ static htc_status serve(htc_daemon *d)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
         s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 0600, 1, &d->error);
+    if (s == HTC_OK)
+        s = listen_metrics(d, host, store);
     if (s == HTC_OK) {
         htc_kv_store_attach(store, host);
         s = htc_host_run(host, htc_kv_server_ops(), htc_kv_store_server(store));

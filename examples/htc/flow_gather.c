@@ -134,7 +134,7 @@ htc_status flow_gather(flow_call *k, uint64_t id, htc_flows_view *view, flow_gra
         s = htc_flows_look(k->store, id, view, &k->c->error);
     if (s == HTC_OK && view->graph && view->state != HTC_FLOWS_BUILDING && view->state != HTC_FLOWS_ABORTED) {
         s = htc_flows_tasks(k->store, id, see, &x, &k->c->error);
-        if (s == HTC_OK && (x.gap || g->n != view->tasks || !tie(g)))
+        if (s == HTC_OK && (x.gap || g->n != view->tasks + view->inserted || !tie(g) || flow_leave_out(g, (uint32_t)view->tasks) != HTC_OK))
             s = cli_error(k->c, HTC_ECORRUPT, "", "", "the records of flow %" PRIu64 " are not whole: was it removed meanwhile?", id);
     }
     if (s != HTC_OK)
@@ -155,13 +155,6 @@ void flow_gather_read(const htc_flow *flow, flow_graph *g)
             add_wait(g, t, edges[p].rule, 0);
             g->waits[g->n_waits - 1].parent = edges[p].task;
         }
-        n = htc_flow_children(flow, i, &edges);
-        for (size_t c = 0; c < n; c++) {
-            const htc_flow_edge *back;
-            size_t               of = htc_flow_parents(flow, edges[c].task, &back), place = 0;
-            while (place < of && back[place].task != i)
-                place++;
-            add_edge(g, t, edges[c].task, place);
-        }
     }
+    (void)must(flow_edges_of(g) == HTC_OK ? g : NULL);
 }

@@ -38,10 +38,10 @@ const char *flow_state_name(const htc_flows_view *v)
 
 json_t *flow_view_json(uint64_t id, const htc_flows_view *v)
 {
-    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
+    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
                      "graph", (int)v->graph, "tasks", (json_int_t)v->tasks, "done", (json_int_t)v->done, "failed", (json_int_t)v->failed, "cancelled",
                      (json_int_t)v->cancelled, "workers", (json_int_t)v->workers, "slots", (json_int_t)v->slots, "data", (int)v->data, "policy", v->policy,
-                     "steal", v->steal);
+                     "steal", v->steal, "inserted", (json_int_t)v->inserted);
 }
 
 htc_status flow_status(flow_call *k)
@@ -61,8 +61,10 @@ htc_status flow_status(flow_call *k)
     }
     ended = v.done + v.failed + v.cancelled;
     int filled = v.tasks ? (int)(40.0 * (double)ended / (double)v.tasks) : 0;
-    printf("flow %" PRIu64 "  %s%s%s  job %" PRIu64 "  %s\n", id, colour_state(k->c, flow_state_name(&v)), flow_state_name(&v), colour_end(k->c), v.job,
-           v.graph ? "with dependencies" : "a bag");
+    char *between = v.inserted ? must_print(", %" PRIu64 " task%s inserted between", v.inserted, v.inserted == 1 ? "" : "s") : must_dup("");
+    printf("flow %" PRIu64 "  %s%s%s  job %" PRIu64 "  %s%s\n", id, colour_state(k->c, flow_state_name(&v)), flow_state_name(&v), colour_end(k->c), v.job,
+           v.graph ? "with dependencies" : "a bag", between);
+    free(between);
     printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " tasks ended\n", filled, "########################################", 40 - filled, "", ended, v.tasks);
     printf("done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "  workers %u  slots %u\n", v.done, v.failed, v.cancelled, v.workers, v.slots);
     if (v.data)
@@ -90,7 +92,7 @@ static int list_task(void *ctx, const htc_flows_task *t)
 {
     listing *l = ctx;
     double   ran = t->ended > t->began && t->began ? seconds(t->ended - t->began) : -1;
-    if (l->k->failed && strcmp(t->state, "failed") != 0)
+    if ((l->k->failed || t->inserted) && strcmp(t->state, "failed") != 0) /* an inserted task that fails is nobody's fault, and has to be seen */
         return 1;
     if (l->k->limit > 0 && l->shown == (uint64_t)l->k->limit)
         return 0;

@@ -64,6 +64,12 @@ typedef struct flow_figures {
     uint32_t *path, *order;           /* order: those that ran, by their beginning */
 } flow_figures;
 
+/* flow_inserted.c. The edges of every task anew, from what each waits for. HTC_ENOMEM. */
+htc_status flow_edges_of(flow_graph *g);
+/* The tasks from own on were inserted: they go, and what they stood between is tied together. HTC_ECORRUPT: they wait for each other;
+ * HTC_ENOMEM. Nothing but flow_graph_free may be done to the graph then. */
+htc_status flow_leave_out(flow_graph *g, uint32_t own);
+
 /* HTC_ECYCLE, HTC_ETOOBIG, HTC_ENOMEM. Fills at and lane in. Then flow_figures_free. */
 htc_status flow_figures_of(flow_graph *g, flow_figures *f);
 void       flow_figures_free(flow_figures *f);

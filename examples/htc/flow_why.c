@@ -99,6 +99,10 @@ static reason waiting(const question *q, const flow_task *t, const char *what)
     char    *text = must_print("%s waits for ", what);
     for (uint32_t i = 0; i < t->n_waits; i++)
         all += q->g.waits[t->waits + i].ended == 0;
+    if (all == 0 && q->v.inserted) {
+        free(text);
+        return (reason){ must_print("%s waits: all that it waits for has ended, and the tasks inserted between pass that on", what), "waits_for_tasks" };
+    }
     for (uint32_t i = 0; i < t->n_waits && told < NAMED; i++) {
         const flow_wait *w = &q->g.waits[t->waits + i];
         if (w->ended || w->parent == FLOW_NOBODY)

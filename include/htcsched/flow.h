@@ -388,6 +388,35 @@ HTC_API htc_status htc_flow_read(const htc_env *env, htc_bytes bytes, uint32_t f
  */
 HTC_API htc_status htc_flow_write(const htc_env *env, const htc_flow *flow, uint32_t format, htc_bytes *out);
 
+/* ---- narrow flows ---- */
+
+/**
+ * The same flow without a task that waits for too many others, or that too many wait for: trees of inserted tasks stand between. Flows in a
+ * store are stored so by themselves (htcsched/flows.h).
+ *
+ * The tasks keep their numbers, their names and all else; inserted ones, of the builtin noop, come behind them, under names that none of
+ * them has: "gather-N" before a task, "scatter-N" behind one. Each task may run when the same tasks have ended in the same ways as in the given
+ * flow, and is cancelled for the same. An inserted task runs and is done, or is cancelled; that only if all tasks of the given flow that
+ * wait for something through it are cancelled too.
+ *
+ * @param[in]  env           kept by the new flow; NULL: malloc
+ * @param[in]  flow          borrowed; checked (htc_flow_check)
+ * @param[in]  parents_max   so many tasks may be waited for, at least 2
+ * @param[in]  children_max  so many may wait for one, at least 3
+ * @param[out] out           gives the new flow, checked: htc_flow_destroy; NULL: no task of the given one has more; untouched on failure
+ * @param[out] error         why not; NULL is fine
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL, the flow not checked, or a bound too small; HTC_EFULL if there are HTC_FLOW_TASKS_MAX tasks or
+ *         HTC_FLOW_EDGES_MAX dependencies then; HTC_ENOMEM
+ *
+ * Of n dependencies in one direction, with m allowed, a way is longer by the least k with m^(k+1) >= n inserted tasks; there are about n / m of
+ * them. Children with different rules are counted apart, which may be one more. Tasks that wait for the same tasks, too many of them, by the same
+ * rules, added in the same order, share one tree, a level higher: so of m mappers and r reducers m + r dependencies are left and not m * r.
+ *
+ * Cost: O(tasks + dependencies); O(tasks) and no memory where none has more.   Since: 0.2
+ */
+HTC_API htc_status htc_flow_narrow(const htc_env *env, const htc_flow *flow, uint32_t parents_max, uint32_t children_max,
+                                   htc_flow **out, htc_error *error);
+
 /* ---- generated flows ---- */
 
 /** Shapes of flows for experiments. With degree d: */

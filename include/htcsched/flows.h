@@ -16,6 +16,9 @@
  * Those who have no htc_store, but a client of the store in a machine of their own (htcsched/kv.h), write the records themselves:
  * htc_flows_records_create, _count, _get.
  *
+ * A task that waits for more than 1,024 others, or that more than 4,096 wait for, is stored with trees of inserted tasks before or behind it
+ * (htc_flow_narrow). They have the last numbers. Counts are of the tasks that were submitted.
+ *
  * doc/design/workers.md says what is stored, and why nothing is lost or counted twice.
  *
  * Threads: owner of the store, of records their owner.   Allocation: through env where it is named, else malloc.
@@ -67,7 +70,7 @@ typedef struct htc_flows_view {
     uint32_t state;     /**< htc_flows_state */
     uint32_t graph;     /**< 1: tasks wait for tasks, and each has a record; 0: a bag */
     uint64_t job;       /**< number by which its outputs are stored; 0: its own */
-    uint64_t tasks;     /**< in all */
+    uint64_t tasks;     /**< that were submitted */
     uint64_t done;      /**< counted so far */
     uint64_t failed;    /**< counted so far */
     uint64_t cancelled; /**< counted so far */
@@ -80,6 +83,7 @@ typedef struct htc_flows_view {
     uint32_t data;      /**< 1: some of its tasks read what others make */
     char     policy[8]; /**< where tasks wait that read files */
     char     steal[32]; /**< whom idle workers ask; "": the default */
+    uint64_t inserted;  /**< tasks that stand between these, as they were stored; not among the counts */
 } htc_flows_view;
 
 /** What a task waits for, as it knows it. */
@@ -125,6 +129,7 @@ typedef struct htc_flows_task {
     const htc_flows_file   *files;      /**< n_files that it makes, or is to */
     uint32_t                n_files;    /**< of files */
     uint64_t                data;       /**< bytes that it reads of what others make, as far as it is known */
+    uint32_t                inserted;   /**< 1: it was not submitted, and stands between tasks that were */
 } htc_flows_task;
 
 /**
@@ -154,12 +159,12 @@ HTC_API void htc_flows_options_init(htc_flows_options *options, size_t size);
  * @param[in]     options  borrowed; NULL: every default
  * @param[out]    id       its number, never used before in this store; set as soon as anything is stored, also on failure: htc_flows_remove
  * @param[out]    error    why, and the next step; NULL is fine
- * @return HTC_OK; HTC_EINVAL for an empty flow or options out of range; HTC_ETOOBIG: a task waits for more than 1,024 others, is waited for by
- *         more than 4,096, or its record is longer than 256 KiB; HTC_EUNSUPPORTED: a task that nothing here can execute, or that reads what a
- *         builtin is to make; HTC_ESCHEMA: two tasks make one file, or one that has a count makes what is read; HTC_EPATH: a file's name leaves the task's directory; as htc_store_ask;
- *         HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL for an empty flow or options out of range; HTC_ETOOBIG: the record of a task is longer than 256 KiB;
+ *         HTC_EUNSUPPORTED: a task that nothing here can execute, or that reads what a builtin is to make; HTC_ESCHEMA: two tasks make one
+ *         file, or one that has a count makes what is read; HTC_EPATH: a file's name leaves the task's directory; as htc_flow_narrow; as
+ *         htc_store_ask; HTC_ENOMEM
  *
- * Cost: a request for each 64 tasks of a graph; of a bag one for each worker.   Since: 0.2
+ * Cost: a request for each 64 tasks of a graph; of a bag one for each worker. A copy of the flow where tasks are inserted.   Since: 0.2
  */
 HTC_API htc_status htc_flows_submit(htc_store *store, const htc_flow *flow, const htc_flows_options *options, uint64_t *id,
                                     htc_error *error);
@@ -212,7 +217,7 @@ HTC_API htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, 
 HTC_API htc_status htc_flows_set(htc_store *store, uint64_t id, const char *policy, const char *steal, htc_error *error);
 
 /**
- * How a flow stands. Counts of one that runs may be behind what has happened, never ahead.
+ * How a flow stands. Counts of one that runs may be behind what has happened, never ahead; with inserted tasks each by so many more.
  *
  * @param[in,out] store  nothing outstanding
  * @param[in]     id     its number
@@ -220,19 +225,20 @@ HTC_API htc_status htc_flows_set(htc_store *store, uint64_t id, const char *poli
  * @param[out]    error  why; NULL is fine
  * @return HTC_OK; HTC_ENOTFOUND; HTC_EINVAL; as htc_store_ask
  *
- * Cost: a round trip; of one that runs a scan of its ledgers.   Since: 0.2
+ * Cost: a round trip; of one that runs a scan of its ledgers; of one that has ended with tasks that were inserted and some that are not done
+ * a request for each 64 of the inserted ones.   Since: 0.2
  */
 HTC_API htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, htc_error *error);
 
 /**
- * Tell of each task of a graph; of a bag of none, for its tasks have no records.
+ * Tell of each task of a graph, and then of those that were inserted; of a bag of none, for its tasks have no records.
  *
  * @param[in,out] store  nothing outstanding; not to be used by fn
  * @param[in]     id     its number
  * @param[in]     fn     called for each
  * @param[in]     ctx    handed to fn
  * @param[out]    error  why; NULL is fine
- * @return HTC_OK; HTC_EINVAL; HTC_ECORRUPT: a record that cannot be read; as htc_store_ask
+ * @return HTC_OK; HTC_ENOTFOUND; HTC_EINVAL; HTC_ECORRUPT: a record that cannot be read; as htc_store_ask
  *
  * Cost: a scan of its tasks.   Since: 0.2
  */

@@ -59,10 +59,30 @@ static cost measure(uint32_t tasks)
     return c;
 }
 
+/* Every task waits for the first, and the last one for every task. CPU nanoseconds a task. */
+static double narrow(uint32_t tasks)
+{
+    htc_flow_task t = { .size = sizeof t, .builtin = HTC_FLOW_NOOP };
+    htc_flow     *f, *out;
+    bench_must(htc_flow_create(NULL, NULL, &f) == HTC_OK, "create");
+    for (uint32_t i = 0; i < tasks; i++)
+        bench_must(htc_flow_add(f, &t, NULL, NULL) == HTC_OK, "add");
+    for (uint32_t i = 1; i + 1 < tasks; i++)
+        bench_must(htc_flow_after(f, i, 0, HTC_FLOW_OK) == HTC_OK && htc_flow_after(f, tasks - 1, i, HTC_FLOW_OK) == HTC_OK, "after");
+    bench_must(htc_flow_check(f, NULL) == HTC_OK, "check");
+    double s = bench_cpu_seconds();
+    bench_must(htc_flow_narrow(NULL, f, 1024, 4096, &out, NULL) == HTC_OK && out, "narrow");
+    s = bench_cpu_seconds() - s;
+    bench_must(htc_flow_count(out) > tasks, "inserting tasks");
+    htc_flow_destroy(out);
+    htc_flow_destroy(f);
+    return s * 1e9 / tasks;
+}
+
 int main(int argc, char **argv)
 {
     bench  b = bench_open("flow", argc, argv);
-    double size[SIZES], generate[SIZES], read[SIZES];
+    double size[SIZES], generate[SIZES], read[SIZES], narrowing[SIZES], last = 0;
     cost   c = { 0 };
     char   what[64];
     for (int i = 0; i < SIZES; i++) {
@@ -71,6 +91,8 @@ int main(int argc, char **argv)
         size[i] = tasks;
         generate[i] = c.generate * tasks;
         read[i] = c.read[0] * tasks;
+        last = narrow(tasks);
+        narrowing[i] = last * tasks;
     }
     uint64_t n = (uint64_t)size[SIZES - 1];
     bench_row(&b, &(bench_figure){ .what = "generate, a task", .n = n, .unit = "ns", .value = c.generate });
@@ -81,6 +103,8 @@ int main(int argc, char **argv)
         snprintf(what, sizeof what, "read %s, a task", names[i]);
         bench_row(&b, &(bench_figure){ .what = what, .n = n, .unit = "ns", .value = c.read[i] });
     }
+    bench_row(&b, &(bench_figure){ .what = "narrow one before and one behind all, a task", .n = n, .unit = "ns", .value = last });
+    bench_growth(&b, "narrow", size, narrowing, SIZES);
     bench_growth(&b, "generate", size, generate, SIZES);
     bench_growth(&b, "read text", size, read, SIZES);
     return bench_close(&b);

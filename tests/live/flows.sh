@@ -57,6 +57,44 @@ for i in $(seq 40); do echo "t$i: sh -c 'sleep 0.05; exit 3'"; done > many.flow
 expect 5 "${H[@]}" flow run many.flow --max-fails 3
 grep -q ' [1-9][0-9]* cancelled' <<< "$out" || fail "nothing was cancelled: $out"
 
+# --- more dependencies than a record has room for: inserted tasks stand between, and nobody sees them ---
+python3 - > wide.flow << 'END'
+n = 5000
+print("first: sh -c '[ -e go ]'")
+for i in range(n):
+    print(f"m{i}: after=first:{['ok', 'any', 'failed'][i % 3]} @noop")
+print("last: after=" + ",".join(f"m{i}:any" for i in range(n)) + " @noop")
+END
+expect 5 "${H[@]}" flow run wide.flow --json
+id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+python3 - "$out" << 'END' || fail "$out"
+import json, sys
+o = json.loads(sys.argv[1])
+assert (o["tasks"], o["done"], o["failed"], o["cancelled"]) == (5002, 3334, 1, 1667), o
+assert o["inserted"] > 0, o
+END
+"${H[@]}" flow tasks "$id" --json > tasks.json || fail "its tasks are not listed"
+python3 - tasks.json << 'END' || fail "its tasks have ended otherwise"
+import json, sys
+t = json.load(open(sys.argv[1]))
+assert [x["name"] for x in t] == ["first"] + [f"m{i}" for i in range(5000)] + ["last"], [x["name"] for x in t][-3:]
+assert t[0]["state"] == "failed" and t[-1]["state"] == "done"
+assert all(x["state"] == ("cancelled" if i % 3 == 0 else "done") for i, x in enumerate(t[1:-1]))
+END
+expect 0 "${H[@]}" flow why "$id.m3"
+grep -q 'm3 of flow .* was cancelled: it needs first, and that has failed' <<< "$out" || fail "$out"
+expect 0 "${H[@]}" flow report "$id" --json
+python3 - "$out" << 'END' || fail "$out"
+import json, sys
+o = json.loads(sys.argv[1])
+assert o["ran"] == 3335 and o["critical_path"][0] == "first" and o["critical_path"][-1] == "last" and len(o["critical_path"]) == 3, o
+END
+expect 0 "${H[@]}" flow render "$id"
+[ "$(grep -c -- '->' <<< "$out")" = 10000 ] || fail "not every dependency is drawn"
+touch go
+expect 0 "${H[@]}" flow resume "$id" # the first, and what was to run if it succeeds; what was to run if it fails is done
+grep -q '1668 done, 0 failed, 0 cancelled' <<< "$out" || fail "$out"
+
 # --- cancelled while it runs ---
 expect 0 "${H[@]}" flow run --shape bot --tasks 200 --length 0.2 --detach --json
 id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")

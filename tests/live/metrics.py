@@ -4,6 +4,8 @@
 # of every kind at its port are answered or closed, and neither keep a monitor out nor the store from answering.
 import http.client, json, os, re, shutil, signal, socket, subprocess, sys, tempfile, time
 
+import ports
+
 programs = sys.argv[1]
 place = tempfile.mkdtemp(prefix="htc-metrics-")
 running = []
@@ -247,6 +249,33 @@ def a_unix_socket():
     check(not os.path.exists(path), "the socket is gone")
 
 
+class System:
+    pass
+
+
+def htc(*words):
+    done = subprocess.run([programs + "/htc", "--dir", place + "/system", *words], capture_output=True, text=True, timeout=120)
+    check(done.returncode == 0, "htc", words, done.stderr)
+
+
+def the_store_of_a_system():
+    p = System()
+    p.metrics = ports.row(1)
+    with open(place + "/htc.ini", "w") as f:
+        f.write("[db]\nmetrics = 127.0.0.1:%d\n" % p.metrics)
+    htc("up", "--config", place + "/htc.ini")
+    try:
+        before = scrape(p)
+        info = [dict(labels) for name, labels in before if name == "htc_kv_member_info"]
+        check(plain(before, "htc_kv_serving") == 1 and len(info) == 1 and info[0]["engine"] == "lmdb", "it says what it is", info)
+        for i in range(20):
+            htc("kv", "put", "k%d" % i, "1")
+        grown = operations(scrape(p), "put", "ok") - operations(before, "put", "ok")
+        check(grown >= 20, "what is put is counted, beside what the gateway puts", grown)
+    finally:
+        htc("down", "--now")
+
+
 def refused_addresses():
     for address, code, words in (("0.0.0.0:0", 4, "beyond loopback"), ("here", 1, "none of"), ("127.0.0.1:99999", 1, "none of")):
         p = subprocess.run([programs + "/htc-kvd", "--engine", "memory", "--resp", "127.0.0.1:0", "--metrics", address],
@@ -274,6 +303,7 @@ for engine in ("memory", "log", "lmdb"):
 refused_for_memory()
 strangers()
 a_unix_socket()
+the_store_of_a_system()
 refused_addresses()
 shutil.rmtree(place)
 print("ok")

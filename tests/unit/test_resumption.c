@@ -12,27 +12,45 @@ TestSuite(resumption);
 
 enum { TASKS = 12 };
 
-/* after[c][p]: 0, or 1 + the rule by which c waits for p. Parents stand in the order of their numbers. */
+/* The last `inserted` tasks stand between others. after[c][p]: 0, or 1 + the rule by which c waits for p. Parents stand in the order of their numbers. */
 typedef struct model {
-    uint32_t n;
+    uint32_t n, inserted;
+    uint32_t order[TASKS]; /* parents before their children */
     int      after[TASKS][TASKS];
     int      done[TASKS];
     int      reads[TASKS][TASKS]; /* c reads what p makes */
     int      again[TASKS]; /* done, and made again for who reads it */
+    int      passes[TASKS]; /* inserted and done, and behind such a one */
+    int      settled[TASKS]; /* done, and it stays so */
+    int      never[TASKS]; /* it will not run: a parent that is settled forbids it */
     int      outer[TASKS]; /* 0, or a byte of one more parent: of a task that was settled before the old flow began */
 } model;
 
-static int never_runs(const model *m, uint32_t c);
-
 static int runs_again(const model *m, uint32_t t)
 {
-    return m->again[t] || (!m->done[t] && !never_runs(m, t));
+    return !m->settled[t] && !m->never[t];
 }
 
-static void make_again(model *m)
+/* Parents before their children. */
+static void look_at(model *m, uint32_t c)
+{
+    int rule = m->outer[c] / 4, bit = m->outer[c] & 3, inserted = c >= m->n - m->inserted, some_run = 0;
+    int never = (rule == GRAPH_RULE_OK && bit == GRAPH_ENDED_BAD) || (rule == GRAPH_RULE_FAILED && bit == GRAPH_ENDED_OK);
+    for (uint32_t p = 0; p < m->n; p++) {
+        some_run |= m->after[c][p] && runs_again(m, p);
+        never |= (m->after[c][p] == 1 + GRAPH_RULE_FAILED && m->settled[p]) || (m->after[c][p] == 1 + GRAPH_RULE_OK && m->never[p]);
+        m->passes[c] |= inserted && m->done[c] && m->after[c][p] && (m->again[p] || m->passes[p]);
+    }
+    m->settled[c] = m->done[c] && !m->again[c] && !(inserted && some_run);
+    m->never[c] = !m->done[c] && never;
+}
+
+static void work_out(model *m)
 {
     for (int more = 1; more;) {
         more = 0;
+        for (uint32_t i = 0; i < m->n; i++)
+            look_at(m, m->order[i]);
         for (uint32_t c = 0; c < m->n; c++)
             for (uint32_t p = 0; p < m->n; p++)
                 if (m->reads[c][p] && m->done[p] && !m->again[p] && runs_again(m, c))
@@ -40,16 +58,25 @@ static void make_again(model *m)
     }
 }
 
+/* How a parent that will not tell, or will, stands in the new record. */
+static int bit_of(const model *m, uint32_t t, uint32_t parent)
+{
+    if (m->again[t] && !m->again[parent] && !m->passes[parent]) /* what let it run once lets it run again */
+        return m->after[t][parent] == 1 + GRAPH_RULE_FAILED ? GRAPH_ENDED_BAD : GRAPH_ENDED_OK;
+    return m->settled[parent] ? GRAPH_ENDED_OK : m->never[parent] ? GRAPH_ENDED_BAD : GRAPH_NOT_TOLD;
+}
+
 /* Numbers are no order in which they run: a task may wait for one with a larger number. */
 static model draw(htc_rng *rng)
 {
     model    m = { .n = 1 + (uint32_t)htc_rng_below(rng, TASKS) };
-    uint32_t order[TASKS];
+    uint32_t *order = m.order;
     for (uint32_t i = 0; i < m.n; i++) {
         uint32_t at = (uint32_t)htc_rng_below(rng, i + 1);
         order[i] = order[at];
         order[at] = i;
     }
+    m.inserted = htc_rng_below(rng, 2) ? 0 : (uint32_t)htc_rng_below(rng, m.n);
     for (uint32_t i = 0; i < m.n; i++) {
         m.done[i] = htc_rng_below(rng, 2) == 0;
         if (htc_rng_below(rng, 4) == 0)
@@ -60,19 +87,13 @@ static model draw(htc_rng *rng)
             if (htc_rng_below(rng, 3) == 0 && (m.reads[order[i]][order[k]] = htc_rng_below(rng, 3) == 0, 1))
                 m.after[order[i]][order[k]] = htc_rng_below(rng, 2) ? 1 : 1 + (int)htc_rng_below(rng, 3);
     }
-    make_again(&m);
+    for (uint32_t at = 0; at < m.n; at++) /* inserted ones have no files, and are done if their parents let them */
+        for (uint32_t k = 0, i = order[at]; k < m.n && i >= m.n - m.inserted; k++) {
+            m.reads[i][k] = m.reads[k][i] = 0;
+            m.done[i] &= m.after[i][k] == 1 + GRAPH_RULE_OK ? m.done[k] : m.after[i][k] == 1 + GRAPH_RULE_FAILED ? !m.done[k] : 1;
+        }
+    work_out(&m);
     return m;
-}
-
-static int never_runs(const model *m, uint32_t c)
-{
-    int rule = m->outer[c] / 4, bit = m->outer[c] & 3;
-    if (!m->done[c] && ((rule == GRAPH_RULE_OK && bit == GRAPH_ENDED_BAD) || (rule == GRAPH_RULE_FAILED && bit == GRAPH_ENDED_OK)))
-        return 1;
-    for (uint32_t p = 0; p < m->n && !m->done[c]; p++)
-        if ((m->after[c][p] == 1 + GRAPH_RULE_FAILED && m->done[p] && !m->again[p]) || (m->after[c][p] == 1 + GRAPH_RULE_OK && never_runs(m, p)))
-            return 1;
-    return 0;
 }
 
 static uint32_t new_number(const model *m, uint32_t t)
@@ -180,7 +201,7 @@ static void expect_records(const resumption *r, const model *m, records *made)
         const uint8_t *p = got->parents.data;
         for (uint32_t i = 0; i < m->n; i++) {
             if (m->after[t][i])
-                HOLDS(*p++ == (GRAPH_EDGE(m->after[t][i] - 1) | (m->again[t] && !m->again[i] ? (m->after[t][i] == 1 + GRAPH_RULE_FAILED ? GRAPH_ENDED_BAD : GRAPH_ENDED_OK) : runs_again(m, i) ? GRAPH_NOT_TOLD : m->done[i] ? GRAPH_ENDED_OK : never_runs(m, i) ? GRAPH_ENDED_BAD : GRAPH_NOT_TOLD)));
+                HOLDS(*p++ == (GRAPH_EDGE(m->after[t][i] - 1) | bit_of(m, t, i)));
             if (m->after[i][t] && runs_again(m, i)) {
                 uint64_t task;
                 uint32_t parent;
@@ -226,27 +247,29 @@ static void run_plainly(records *made, uint32_t n)
 
 Test(resumption, what_is_left_is_what_each_tasks_parents_came_to)
 {
-    uint64_t nothing = 0, some = 0, forbidden = 0, made_again = 0;
+    uint64_t nothing = 0, some = 0, forbidden = 0, made_again = 0, passed = 0;
     PROPERTY(rng, 3000)
     {
         model      m = draw(&rng);
         records    made = { 0 };
         resumption r;
-        uint32_t   again = 0, workers = (uint32_t)htc_rng_below(&rng, 4);
+        uint32_t   again = 0, own = 0, workers = (uint32_t)htc_rng_below(&rng, 4);
         for (uint32_t i = 0; i < TASKS; i++)
             htc_buf_init(&made.bytes[i], NULL, 0);
         for (uint32_t i = 0; i < m.n; i++) {
             again += (uint32_t)runs_again(&m, i);
-            forbidden += (uint64_t)never_runs(&m, i);
+            own += (uint32_t)(runs_again(&m, i) && i < m.n - m.inserted);
+            forbidden += (uint64_t)m.never[i];
+            passed += m.done[i] && !m.again[i] && runs_again(&m, i);
             made_again += (uint64_t)m.again[i];
         }
         htc__resumption_init(&r, NULL);
         HOLDS(add_all(&r, &m) == HTC_OK);
-        HOLDS(htc__resumption_settle(&r, m.n, workers) == (again ? HTC_OK : HTC_EEXISTS));
-        HOLDS(r.again == again);
-        nothing += again == 0;
-        some += again > 0;
-        if (again) {
+        HOLDS(htc__resumption_settle(&r, m.n, m.inserted, workers) == (own ? HTC_OK : HTC_EEXISTS));
+        HOLDS(r.again == again && r.inserted == again - own);
+        nothing += own == 0;
+        some += own > 0;
+        if (own) {
             uint64_t covered = 0;
             htc_buf  b;
             htc_buf_init(&b, NULL, 0);
@@ -265,8 +288,8 @@ Test(resumption, what_is_left_is_what_each_tasks_parents_came_to)
             htc_buf_free(&made.bytes[i]);
         htc__resumption_free(&r);
     }
-    cr_expect(nothing > 10 && some > 100 && forbidden > 100 && made_again > 100, "%lu with nothing left, %lu with something; %lu tasks were forbidden, %lu made again", nothing,
-              some, forbidden, made_again);
+    cr_expect(nothing > 10 && some > 100 && forbidden > 100 && made_again > 100 && passed > 20,
+              "%lu with nothing left, %lu with something; %lu tasks were forbidden, %lu made again, %lu inserted ones pass on again", nothing, some, forbidden, made_again, passed);
 }
 
 /* A header of the old flow says how often tasks are tried, and for whom; the caller may say otherwise. */
@@ -278,10 +301,11 @@ Test(resumption, the_header_is_that_of_the_old_flow)
     htc__resumption_init(&r, NULL);
     htc_buf_init(&b, NULL, 0);
     r.again = 2;
+    r.inserted = 1;
     htc__flow_mark(&old, (ledger_span){ 0, 9 });
     htc__resumption_header(&r, &old, 0, 0, &b);
     cr_assert(eq(int, htc__flow_read(htc_buf_bytes(&b), &got), HTC_OK));
-    cr_expect(got.state == FLOW_BUILDING && got.kind == FLOW_GRAPH && got.tasks == 2 && got.job == 0 && got.tries == 3 && got.max_fails == 7);
+    cr_expect(got.state == FLOW_BUILDING && got.kind == FLOW_GRAPH && got.tasks == 2 && got.job == 0 && got.tries == 3 && got.max_fails == 7 && got.inserted == 1);
     cr_expect(got.n_marks == 0 && got.counts.done + got.counts.failed + got.counts.cancelled == 0);
     cr_expect(eq(str, got.user, "kim"));
     htc__resumption_header(&r, &old, 5, UINT64_MAX, &b);
@@ -319,13 +343,13 @@ Test(resumption, what_is_no_graph_is_refused)
                 g.children = (htc_bytes){ child, sizeof child };
             cr_assert(eq(int, htc__resumption_add(&r, t, &g), HTC_OK));
         }
-        cr_expect(eq(int, htc__resumption_settle(&r, bad[i].tasks, 1), HTC_ECORRUPT), "case %zu", i);
+        cr_expect(eq(int, htc__resumption_settle(&r, bad[i].tasks, 0, 1), HTC_ECORRUPT), "case %zu", i);
         htc__resumption_free(&r);
     }
     resumption r;
     htc__resumption_init(&r, NULL);
     cr_expect(eq(int, htc__resumption_add(&r, 1, &(graph_task){ .state = GRAPH_DONE }), HTC_ECORRUPT));
-    cr_expect(eq(int, htc__resumption_settle(&r, 0, 1), HTC_ECORRUPT));
+    cr_expect(eq(int, htc__resumption_settle(&r, 0, 0, 1), HTC_ECORRUPT));
     htc__resumption_free(&r);
 }
 
@@ -347,7 +371,7 @@ Test(resumption, runs_out_of_memory_anywhere)
         htc_buf_init(&b, NULL, 0);
         htc_status status = add_all(&r, &m);
         if (status == HTC_OK)
-            status = htc__resumption_settle(&r, m.n, 2);
+            status = htc__resumption_settle(&r, m.n, 0, 2);
         for (uint32_t i = 0; i < m.n && status == HTC_OK; i++) {
             graph_task g = record_of(&m, i, &old);
             status = htc__resumption_task(&r, i, &g, &b);

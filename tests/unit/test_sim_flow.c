@@ -51,6 +51,26 @@ Test(sim_flow, knows_the_longest_path)
     htc_flow_destroy(f);
 }
 
+/* 6,000 tasks of 20 ms wait for one, and another one for all of them: inserted tasks stand behind the first and before the last. They
+ * cost next to nothing, and what is told is of the flow that was given. */
+Test(sim_flow, a_task_may_wait_for_any_number_and_any_number_for_it)
+{
+    htc_flow     *f = NULL;
+    htc_flow_task t = { .size = sizeof t, .builtin = HTC_FLOW_SLEEP, .amount = 20 * HTC_MS };
+    cr_assert(eq(int, htc_flow_create(NULL, NULL, &f), HTC_OK));
+    for (uint32_t i = 0; i < 6002; i++)
+        cr_assert(eq(int, htc_flow_add(f, &t, NULL, NULL), HTC_OK));
+    for (uint32_t i = 1; i < 6001; i++)
+        cr_assert(htc_flow_after(f, i, 0, HTC_FLOW_OK) == HTC_OK && htc_flow_after(f, 6001, i, HTC_FLOW_ANY) == HTC_OK);
+    cr_assert(eq(int, htc_flow_check(f, NULL), HTC_OK));
+    htc_sim_flow_report r = run(f, 8, HTC_SIM_FLOW_EACH, 1);
+    cr_expect(eq(u64, r.tasks, 6002));
+    cr_expect(eq(u64, r.work, 6002 * 20 * HTC_MS));
+    cr_expect(eq(u64, r.longest, 60 * HTC_MS));
+    cr_expect(r.efficiency > 0.9 && r.efficiency <= 1, "efficiency %.4f", r.efficiency);
+    htc_flow_destroy(f);
+}
+
 Test(sim_flow, the_same_seed_is_the_same_run)
 {
     htc_flow           *f = shape(HTC_FLOW_FANIN, 200, HTC_MS);

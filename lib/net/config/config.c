@@ -62,6 +62,7 @@ static const struct key {
     { "task.memory_wait_s", SECONDS, "60", "0.01 to 31536000 seconds", 0.01, 31536000 },
     { "split.max_tasks", NUMBER, "1099511627776", "1 to 1099511627776", 1, 1099511627776.0 },
     { "db.mode", CHOICE, "interval", "sync|interval|memory|on|batch|off", 0, 0 },
+    { "db.metrics", LOOPBACK, "", "empty (none) or 127.0.0.1:PORT; nothing beyond loopback", 0, 0 },
     { "db.sync_ms", MILLISECONDS, "5", "0 to 60000 milliseconds", 0, 60000 },
     { "data.stage_retry", NUMBER, "3", "0 to 100", 0, 100 },
     { "data.content_grace_s", SECONDS, "86400", "60 to 31536000 seconds", 60, 31536000 },

@@ -16,6 +16,8 @@
 
 /* Of one step, in all: a batch, messages to other members and answers, each bounded by itself and as large as the largest values make them. */
 #define OUTPUT_MAX    ((size_t)256 << 20)
+#define SAID_MAX      ((size_t)64 << 10)
+#define SPEAKS_MAX    (500 * HTC_US)
 #define STOP_PATIENCE HTC_SECOND /* what was sent before the end may take this long to leave */
 
 /* An input that came while the machine was in a step. */
@@ -149,10 +151,12 @@ static void carry_out(htc_host *h)
         htc__conn *c = e.peer ? htc__conn_find(h, e.peer) : NULL;
         switch ((htc_effect_kind)e.kind) {
         case HTC_OUT_MESSAGE:
+            h->said += e.body.len;
             if (c)
                 htc__conn_send(c, e.body);
             break;
         case HTC_OUT_FRAMES:
+            h->said += e.body.len;
             if (c)
                 htc__conn_send_frames(c, e.body);
             break;
@@ -173,6 +177,7 @@ static void carry_out(htc_host *h)
             htc_host_stop(h, e.status);
             break;
         case HTC_OUT_BYTES:
+            h->said += e.body.len;
             if (c)
                 htc__stream_send(c, e.body, e.tag);
             break;
@@ -200,8 +205,28 @@ static void arm(htc_host *h)
         event_active(h->timer, EV_TIMEOUT, 0);
 }
 
+static void write_out(htc_host *h)
+{
+    h->said = 0;
+    htc__streams_settle(h, 1);
+}
+
+/* A machine with turns speaks until its turn ends; one without until the loop waits again, but no longer than a moment and no more than
+ * so many bytes: what it says in many steps is one write, and the other end need not wait for all of them. */
+static int speaks_on(htc_host *h, htc_ns now, size_t said)
+{
+    if (h->stopped)
+        return 0;
+    if (h->turns)
+        return h->turn_open;
+    if (said == 0)
+        h->said_at = now;
+    return h->said < SAID_MAX && now - h->said_at < SPEAKS_MAX;
+}
+
 static void step(htc_host *h, const htc_input *in)
 {
+    size_t    said = h->said;
     htc_input stamped = *in;
     stamped.now = htc_host_now();
     stamped.wall = htc_host_wall();
@@ -216,8 +241,10 @@ static void step(htc_host *h, const htc_input *in)
     } else {
         carry_out(h);
     }
-    if (h->dirty && (h->lent || !h->turn_open || h->stopped))
-        htc__streams_settle(h, !h->turn_open || h->stopped);
+    if (h->dirty && !speaks_on(h, stamped.now, said))
+        write_out(h);
+    else if (h->dirty && h->lent)
+        htc__streams_settle(h, 0);
     htc__output_settle(h);
     h->stepping = 0;
 }
@@ -534,9 +561,11 @@ htc_status htc_host_run(htc_host *host, const htc_machine_ops *ops, void *machin
     host->running = 1;
     htc__conn_start_dialling(host);
     htc__host_deliver(host, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
-    end_turn(host);
-    while (!host->stopped && event_base_loop(host->base, EVLOOP_ONCE) == 0)
+    do {
         end_turn(host);
+        if (host->dirty && !host->turns)
+            write_out(host);
+    } while (!host->stopped && event_base_loop(host->base, EVLOOP_ONCE) == 0);
     host->stopped = 1;
     htc__conns_flush_all(host, STOP_PATIENCE);
     return host->status;

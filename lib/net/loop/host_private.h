@@ -62,6 +62,8 @@ struct htc_host {
     struct event          *look;        /* whether they are taken: output.c */
     int                    flood;       /* it is set */
     htc__conn             *dirty, **dirty_last; /* connections that something was said to in this turn, in order */
+    size_t                 said;    /* of a machine without turns: bytes since they were last written to, */
+    htc_ns                 said_at; /* and when the first of them came */
     /* the machine */
     const htc_machine_ops *ops;
     void                  *machine;

@@ -310,6 +310,59 @@ static int see_worker(void *ctx, uint64_t number, const htc_kv_item *item)
     return 1;
 }
 
+/* Of those that were inserted, as their records say; one that is gone, since the flow is being removed, was done. */
+static htc_status count_inserted(htc_store *store, uint64_t id, const flow *f, ledger_counts *c, htc_error *error)
+{
+    htc_status status = HTC_OK;
+    for (uint64_t at = f->tasks - f->inserted; at < f->tasks && status == HTC_OK; at += FLOWS_TOGETHER) {
+        htc_kv_request q[FLOWS_TOGETHER];
+        flow_key       k[FLOWS_TOGETHER];
+        htc_kv_result  r = { .size = sizeof r };
+        size_t         n = 0;
+        for (; n < FLOWS_TOGETHER && at + n < f->tasks; n++) {
+            k[n] = htc__flow_key_task(id, at + n);
+            q[n] = htc__flows_of_key(HTC_KV_GET, &k[n]);
+        }
+        htc_status got = status = htc_store_submit(store, q, n, 1);
+        for (size_t i = 0; i < n && got == HTC_OK; i++) {
+            graph_task t;
+            got = htc_store_next(store, HTC_NEVER, &r);
+            if (got != HTC_OK)
+                return htc__error(error, got, "the store does not answer: %s", htc_strerror(got));
+            if (r.status != HTC_OK && r.status != HTC_ENOTFOUND)
+                status = htc__error(error, r.status, "the store refuses a record: %s", htc_strerror(r.status));
+            int known = r.status == HTC_OK && htc__graph_read(r.value, &t) == HTC_OK;
+            c->failed += known && t.state == GRAPH_FAILED;
+            c->cancelled += known && t.state == GRAPH_CANCELLED;
+        }
+    }
+    c->done = f->inserted - c->failed - c->cancelled;
+    return status;
+}
+
+static uint64_t less(uint64_t count, uint64_t by)
+{
+    return count > by ? count - by : 0;
+}
+
+/* Counts of the tasks that were submitted alone. While it runs it is not known how many of the inserted ones are among each. */
+static htc_status leave_inserted_out(htc_store *store, uint64_t id, const flow *f, htc_flows_view *v, htc_error *error)
+{
+    ledger_counts c = { f->inserted, 0, f->inserted };
+    htc_status    status = HTC_OK;
+    v->inserted = f->inserted;
+    v->tasks -= f->inserted;
+    if (f->state == FLOW_ENDED) {
+        c = (ledger_counts){ f->inserted, 0, 0 };
+        if (f->inserted && (v->failed || v->cancelled))
+            status = count_inserted(store, id, f, &c, error);
+    }
+    v->done = less(v->done, c.done);
+    v->failed = less(v->failed, c.failed);
+    v->cancelled = less(v->cancelled, c.cancelled);
+    return status;
+}
+
 htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, htc_error *error)
 {
     flows_header h;
@@ -337,6 +390,8 @@ htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, h
             v.failed = h.f.counts.failed;
             v.cancelled = h.f.counts.cancelled;
         }
+        if (status == HTC_OK)
+            status = leave_inserted_out(store, id, &h.f, &v, error);
     }
     htc_buf_free(&h.bytes);
     if (status == HTC_OK)
@@ -348,7 +403,7 @@ typedef struct tasks_walk {
     htc_flows_task_fn fn;
     void             *ctx;
     htc_status        status;
-    uint64_t          number;
+    uint64_t          number, submitted; /* from there on they were inserted */
     htc_flows_parent *parents; /* GRAPH_PARENTS_MAX, then GRAPH_CHILDREN_MAX: of the task at hand */
     htc_flows_child  *children;
     htc_flows_file   *files; /* GRAPH_READS_MAX */
@@ -413,7 +468,7 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
     htc_flows_task t = { .size = sizeof t, .number = number, .name = name, .state = state_name(&g), .reason = g.outcome.reason,
                          .parents = (uint32_t)g.parents.len, .failures = g.failures, .attempt = g.outcome.attempt,
                          .status = (htc_status)(int32_t)g.outcome.status, .exit_code = g.outcome.exit_code, .signal = g.outcome.signal,
-                         .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended };
+                         .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended, .inserted = number >= w->submitted };
     const uint8_t *p = g.parents.data;
     for (size_t i = 0; i < g.parents.len; i++) {
         t.untold += (p[i] & 3) == GRAPH_NOT_TOLD;
@@ -438,14 +493,20 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
 
 htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, void *ctx, htc_error *error)
 {
-    tasks_walk w = { .fn = fn, .ctx = ctx };
-    flow_key   k = htc__flow_key_tasks(id);
+    tasks_walk   w = { .fn = fn, .ctx = ctx };
+    flow_key     k = htc__flow_key_tasks(id);
+    flows_header h = { .version = 0 };
     if (!store || !fn)
         return HTC_EINVAL;
+    htc_status status = htc__flows_header_get(store, id, &h, error);
+    w.submitted = h.f.tasks - h.f.inserted;
+    htc_buf_free(&h.bytes);
+    if (status != HTC_OK)
+        return status;
     w.parents = htc__alloc(NULL, GRAPH_PARENTS_MAX * sizeof *w.parents);
     w.children = htc__alloc(NULL, GRAPH_CHILDREN_MAX * sizeof *w.children);
     w.files = htc__alloc(NULL, GRAPH_READS_MAX * sizeof *w.files);
-    htc_status status = w.parents && w.children && w.files ? htc__flows_walk(store, &k, see_task, NULL, &w, error) : HTC_ENOMEM;
+    status = w.parents && w.children && w.files ? htc__flows_walk(store, &k, see_task, NULL, &w, error) : HTC_ENOMEM;
     htc__free(NULL, w.parents, GRAPH_PARENTS_MAX * sizeof *w.parents);
     htc__free(NULL, w.children, GRAPH_CHILDREN_MAX * sizeof *w.children);
     htc__free(NULL, w.files, GRAPH_READS_MAX * sizeof *w.files);

@@ -119,7 +119,7 @@ static htc_status read_old(htc_store *store, resuming *x, uint64_t from, const f
                           htc_strerror(x->status));
     if (status != HTC_OK)
         return status;
-    status = htc__resumption_settle(&x->r, f->tasks, workers);
+    status = htc__resumption_settle(&x->r, f->tasks, f->inserted, workers);
     if (status == HTC_ECORRUPT)
         return htc__error(error, status, "the records of flow %llu are not those of a flow", (unsigned long long)from);
     if (status == HTC_EEXISTS)
@@ -157,7 +157,7 @@ htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_flows_opt
     if (status == HTC_OK)
         status = write_records(store, &x, from, error);
     if (status == HTC_OK && tasks)
-        *tasks = x.r.again;
+        *tasks = x.r.again - x.r.inserted;
     htc_buf_free(&x.page);
     htc__resumption_free(&x.r);
     htc_buf_free(&h.bytes);

@@ -321,10 +321,11 @@ static htc_status take(lmdb *l, const char *dir, htc_error *error)
     return rc == 0 ? HTC_OK : failed_rc(error, dir, rc);
 }
 
+/* As large as there is room for addresses. Valgrind says by EINVAL that there is none. */
 static int open_map(lmdb *l, const char *dir, unsigned flags, uint64_t bytes_max)
 {
     int rc = ENOMEM;
-    for (uint64_t size = bytes_max < SIZE_MAX ? bytes_max : SIZE_MAX; rc == ENOMEM; size /= 2) {
+    for (uint64_t size = bytes_max < SIZE_MAX ? bytes_max : SIZE_MAX; rc == ENOMEM || rc == EINVAL; size /= 2) {
         if ((rc = mdb_env_create(&l->mdb)) != 0)
             return rc;
         if ((rc = mdb_env_set_mapsize(l->mdb, (size_t)size)) == 0)

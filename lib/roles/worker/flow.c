@@ -33,6 +33,7 @@ void htc__flow_write(htc_buf *b, const flow *f)
         htc_put_varint(b, f->marks[i].to);
     }
     htc__ledger_counts_write(b, &f->counts);
+    htc_put_varint(b, f->inserted);
 }
 
 htc_status htc__flow_read(htc_bytes bytes, flow *f)
@@ -67,7 +68,8 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
         good = s->from < s->to;
     }
     htc__ledger_counts_read(&r, &f->counts);
-    if (!good)
+    f->inserted = htc_get_varint(&r);
+    if (!good || f->inserted > f->tasks)
         htc_reader_fail(&r);
     return htc_runtime_record_end(&r);
 }

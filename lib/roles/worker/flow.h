@@ -33,6 +33,7 @@ typedef struct flow {
     uint32_t      n_marks;
     ledger_span   marks[FLOW_MARKS_MAX];
     ledger_counts counts; /* of one that has ended */
+    uint64_t      inserted; /* the last so many tasks: empty ones that stand between others (htc_flow_narrow) */
 } flow;
 
 void       htc__flow_write(htc_buf *b, const flow *f);

@@ -105,6 +105,15 @@ static int may_run(const resumption *r, uint32_t task)
     return 1;
 }
 
+/* How those of its parents have ended that are not run again is known of all of them. */
+static int is_told(const resumption *r, uint32_t task)
+{
+    for (size_t i = r->tasks[task].parents; i < parents_end(r, task); i++)
+        if ((r->parents[i] & 3) == GRAPH_NOT_TOLD)
+            return 0;
+    return 1;
+}
+
 /* Each edge is a parent of its child, and the only one in its place. A parent that is nobody's here was settled when the old flow began: what
  * was told of it holds. */
 static htc_status find_parents(resumption *r)
@@ -133,9 +142,11 @@ static void tell(resumption *r, uint32_t task, graph_bit bit, uint32_t *queue, u
     for (size_t i = r->tasks[task].edges; i < edges_end(r, task); i++) {
         resumption_edge e = r->edges[i];
         uint8_t        *p = &r->parents[r->tasks[e.child].parents + e.parent];
+        int again = r->tasks[task].again || r->tasks[task].passes;
+        r->tasks[e.child].passes |= again && r->tasks[e.child].done && e.child >= r->own;
         if (!r->tasks[e.child].again)
             *p |= (uint8_t)bit;
-        else if (!r->tasks[task].again) /* what let it run once lets it run again */
+        else if (!again) /* what let it run once lets it run again */
             *p |= *p / 4 == GRAPH_RULE_FAILED ? GRAPH_ENDED_BAD : GRAPH_ENDED_OK;
         if (--r->tasks[e.child].waits == 0)
             queue[(*tail)++] = e.child;
@@ -152,7 +163,8 @@ static htc_status see_who_runs(resumption *r, uint32_t *queue)
             queue[tail++] = i;
     for (; head < tail; head++) {
         resumption_task *t = &r->tasks[queue[head]];
-        int              runs = t->again || (!t->done && may_run(r, queue[head]));
+        int              passes = t->done && queue[head] >= r->own && !is_told(r, queue[head]);
+        int              runs = t->again || passes || (!t->done && may_run(r, queue[head]));
         t->number = runs ? 0 : RESUMPTION_NONE;
         tell(r, queue[head], runs ? GRAPH_NOT_TOLD : t->done ? GRAPH_ENDED_OK : GRAPH_ENDED_BAD, queue, &tail);
     }
@@ -174,11 +186,12 @@ static int make_again(resumption *r)
     return more;
 }
 
-htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint32_t workers)
+htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint64_t inserted, uint32_t workers)
 {
-    htc_status status = tasks == 0 || tasks != r->n ? HTC_ECORRUPT : HTC_OK;
+    htc_status status = tasks == 0 || tasks != r->n || inserted >= tasks ? HTC_ECORRUPT : HTC_OK;
     if (status != HTC_OK)
         return status;
+    r->own = tasks - inserted;
     uint32_t *queue = htc__alloc_raw(r->env, r->n * sizeof *queue);
     if (!queue)
         return HTC_ENOMEM;
@@ -189,9 +202,11 @@ htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint32_t worker
     if (status != HTC_OK)
         return status;
     for (uint32_t i = 0; i < r->n; i++)
-        if (r->tasks[i].number == 0)
+        if (r->tasks[i].number == 0) {
             r->tasks[i].number = r->again++;
-    if (r->again == 0)
+            r->inserted += i >= r->own;
+        }
+    if (r->again == r->inserted)
         return HTC_EEXISTS;
     workers = workers ? workers : 1;
     r->home = ((uint64_t)r->again - 1) / workers + 1;
@@ -204,7 +219,8 @@ htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint32_t worker
 
 void htc__resumption_header(const resumption *r, const flow *old, uint32_t tries, uint64_t max_fails, htc_buf *b)
 {
-    flow f = { .state = FLOW_BUILDING, .kind = FLOW_GRAPH, .data = old->data, .tasks = r->again, .tries = tries ? tries : old->tries, .max_fails = max_fails ? max_fails : old->max_fails };
+    flow f = { .state = FLOW_BUILDING, .kind = FLOW_GRAPH, .data = old->data, .tasks = r->again, .tries = tries ? tries : old->tries, .max_fails = max_fails ? max_fails : old->max_fails,
+               .inserted = r->inserted };
     memcpy(f.user, old->user, sizeof f.user);
     f.places = old->places;
     memcpy(f.steal, old->steal, sizeof f.steal);
@@ -239,7 +255,7 @@ htc_status htc__resumption_task(const resumption *r, uint64_t number, const grap
     htc_buf                children, reads;
     if (!t || t->number == RESUMPTION_NONE)
         return HTC_ENOTFOUND;
-    if (old->parents.len != parents_end(r, (uint32_t)number) - t->parents || (old->state == GRAPH_DONE && !t->again))
+    if (old->parents.len != parents_end(r, (uint32_t)number) - t->parents || (old->state == GRAPH_DONE && !t->again && number < r->own))
         return HTC_ECORRUPT;
     htc_buf_init(&children, r->env, 0);
     htc_buf_init(&reads, r->env, 0);

@@ -3,7 +3,8 @@
  * What is done is not run again, unless a task that is run reads what it has made: whoever kept that need not any more. It waits then for what is
  * made again alone. A task that a parent forbids which is done, since it was to run only if that failed, will never run, nor
  * will what needs it: that is settled too. All others are run, under their names and in their order; a parent that is settled stands in
- * their records as having ended.
+ * their records as having ended. A task that was inserted between others is settled only if all that it stands for is: if a parent runs
+ * again, it has to pass on how that ends.
  *
  *     htc__resumption_add       the records of all tasks, in the order of their numbers
  *     htc__resumption_settle    which of them are run again, and under which number
@@ -24,6 +25,7 @@ typedef struct resumption_edge {
 typedef struct resumption_task {
     uint8_t  done;
     uint8_t  again;    /* done, and run all the same: some other reads what it makes */
+    uint8_t  passes;   /* inserted and done, and a parent is such a one: it has to pass on how that ends */
     uint32_t number;   /* in the new flow */
     uint32_t waits;    /* for so many of which it is not known yet whether they run */
     size_t   parents;  /* where its bytes begin */
@@ -43,7 +45,8 @@ typedef struct resumption {
     resumption_edge *edges;
     size_t           n_reads, reads_cap;
     resumption_read *reads;
-    uint32_t         again; /* tasks of the new flow */
+    uint64_t         own;             /* of the tasks of the old flow: the others stand between these */
+    uint32_t         again, inserted; /* tasks of the new flow, and the last so many of these stand between others */
     uint64_t         home, n_ledgers;
 } resumption;
 
@@ -51,9 +54,9 @@ void       htc__resumption_init(resumption *r, const htc_env *env);
 void       htc__resumption_free(resumption *r);
 /* HTC_ECORRUPT: number is not the next one; HTC_ETOOBIG; HTC_ENOMEM: nothing has changed. */
 htc_status htc__resumption_add(resumption *r, uint64_t number, const graph_task *t);
-/* tasks: as many as there are; workers: that are expected. HTC_ECORRUPT: some are not there, or their edges are not those of a graph;
+/* tasks: as many as there are, the last so many inserted ones; workers: that are expected. HTC_ECORRUPT: some are not there, or their edges are not those of a graph;
  * HTC_EEXISTS: nothing is left to be run; HTC_ENOMEM. */
-htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint32_t workers);
+htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint64_t inserted, uint32_t workers);
 /* Of the new flow, not started yet. old: its header; tries, max_fails: 0 as there. */
 void       htc__resumption_header(const resumption *r, const flow *old, uint32_t tries, uint64_t max_fails, htc_buf *b);
 void       htc__resumption_ledger(const resumption *r, uint64_t i, htc_buf *b);

@@ -14,19 +14,6 @@ static int is_bag(const htc_flow *f)
     return htc_flow_count(f) == 1 && htc_flow_edges(f) == 0;
 }
 
-static htc_status too_wide(const htc_flow *f, uint32_t id, htc_error *error)
-{
-    const htc_flow_edge *edges;
-    size_t               parents = htc_flow_parents(f, id, &edges), children = htc_flow_children(f, id, &edges);
-    if (parents > GRAPH_PARENTS_MAX)
-        return htc__error(error, HTC_ETOOBIG, "task %s waits for %zu tasks, and %u are the most: put tasks between that gather some of them each",
-                          htc_flow_get(f, id)->name, parents, GRAPH_PARENTS_MAX);
-    if (children > GRAPH_CHILDREN_MAX)
-        return htc__error(error, HTC_ETOOBIG, "%zu tasks wait for task %s, and %u are the most: put tasks between that some of them wait for each",
-                          children, htc_flow_get(f, id)->name, GRAPH_CHILDREN_MAX);
-    return HTC_OK;
-}
-
 /* What is executed. */
 static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, htc_bytes *out)
 {
@@ -131,27 +118,31 @@ htc_status htc__submission_options(submission *s, const htc_flows_options *optio
 
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error)
 {
-    uint64_t tasks = htc_flow_total(given);
     s->env = env;
     s->flow = given;
+    s->narrow = NULL;
     s->id = id;
     s->task = (htc_bytes){ NULL, 0 };
     s->entry = 0;
-    if (tasks == 0)
+    if (htc_flow_total(given) == 0)
         return htc__error(error, HTC_EINVAL, "the flow has no task");
+    htc_status status = htc_flow_narrow(env, given, GRAPH_PARENTS_MAX, GRAPH_CHILDREN_MAX, &s->narrow, error);
+    if (status != HTC_OK)
+        return status;
+    s->flow = s->narrow ? s->narrow : given;
+    uint64_t tasks = htc_flow_total(s->flow);
     s->header.tasks = tasks;
+    s->header.inserted = tasks - htc_flow_total(given);
     s->header.kind = is_bag(given) ? FLOW_BAG : FLOW_GRAPH;
     workers = workers ? workers : 1;
     s->home = (tasks - 1) / workers + 1;
     if (s->header.kind == FLOW_GRAPH && s->home > LEDGER_HOME)
         s->home = LEDGER_HOME;
     s->n_ledgers = (tasks - 1) / s->home + 1;
-    htc_status status = s->directory ? HTC_OK : htc__submission_files_create(env, given, s->inputs, &s->files, error);
+    status = s->directory ? HTC_OK : htc__submission_files_create(env, s->flow, s->inputs, &s->files, error);
     s->header.data = s->files != NULL && s->header.kind == FLOW_GRAPH;
     if (status == HTC_OK && s->header.kind == FLOW_BAG && (status = task_of(s, 0, 0, &s->task)) == HTC_EUNSUPPORTED)
         return htc__error(error, status, "nothing here executes what a task of the flow asks for");
-    for (uint32_t i = 0; s->header.kind == FLOW_GRAPH && i < htc_flow_count(given) && status == HTC_OK; i++)
-        status = too_wide(given, i, error);
     return status;
 }
 
@@ -162,6 +153,8 @@ void htc__submission_free(submission *s)
     s->task = (htc_bytes){ NULL, 0 };
     htc__submission_files_destroy(s->files);
     s->files = NULL;
+    htc_flow_destroy(s->narrow);
+    s->narrow = NULL;
 }
 
 void htc__submission_header(const submission *s, flow_state state, htc_buf *b)

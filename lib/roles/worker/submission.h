@@ -9,7 +9,8 @@
 
 typedef struct submission {
     const htc_env  *env;
-    const htc_flow *flow; /* checked */
+    const htc_flow *flow; /* as it is stored: no task of it has too many dependencies */
+    htc_flow       *narrow; /* that, where it is not the one that was given; else NULL */
     flow            header; /* but for its task, which lies in task */
     htc_bytes       task;   /* of a bag: htc_task_to_bytes of one; else none. Freed by htc__submission_free */
     uint64_t        id, home; /* tasks that a ledger is home to */
@@ -25,7 +26,7 @@ htc_status htc__submission_options(submission *s, const htc_flows_options *optio
 /* By their names; NULL: as it is. HTC_ENOTFOUND; HTC_ENOMEM. */
 htc_status  htc__submission_policy(flow *f, const char *policy, const char *steal, htc_error *error);
 const char *htc__submission_rule(uint32_t rule); /* its name */
-/* HTC_EINVAL, HTC_EUNSUPPORTED, HTC_ETOOBIG, HTC_ENOMEM. directory, header.user, tries and max_fails are the caller's, before. */
+/* given: checked; kept. HTC_EINVAL, HTC_EUNSUPPORTED, HTC_EFULL, HTC_ENOMEM. directory, header.user, tries and max_fails are the caller's, before. */
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error);
 void       htc__submission_free(submission *s);
 void       htc__submission_header(const submission *s, flow_state state, htc_buf *b);

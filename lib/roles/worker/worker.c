@@ -13,6 +13,7 @@
 #define LEASE_NS  (80 * HTC_SECOND)
 #define MARGIN_NS (20 * HTC_SECOND) /* before its end a lease is renewed, or after a third of it */
 #define HOST_NAME (sizeof ((attempt_holder *)NULL)->node)
+#define REQUESTS_MAX (1u << 17)       /* to the store: the ends of all that a host runs, 48 calls of at most 2,048 tasks of a graph, and what else there is */
 #define RUNS_FROM (UINT64_C(1) << 48) /* calls of attempts bear their numbers, the others the runtime's, which are below */
 
 int htc__worker_written(htc_worker *w, const char *what)
@@ -453,7 +454,7 @@ htc_status htc_worker_create(const htc_env *env, const htc_worker_options *optio
         return HTC_ENOMEM;
     w->env = *env;
     status = fill_in(w, &o);
-    htc_kv_client_options store = { .size = sizeof store, .client_id = o.store_client_id, .peer = o.store_peer };
+    htc_kv_client_options store = { .size = sizeof store, .client_id = o.store_client_id, .peer = o.store_peer, .inflight_max = REQUESTS_MAX };
     htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker", .calls_from = o.calls_from };
     if (status == HTC_OK)
         status = htc_runtime_create(env, &runtime, &w->runtime);

@@ -32,18 +32,36 @@ static int satisfied(uint32_t rule, int ok)
     return rule == HTC_FLOW_ANY || (rule == HTC_FLOW_OK) == ok;
 }
 
-/* Each task when all before it are known, as a plain loop runs them. */
-static void run_one_by_one(flow_audit *a)
+/* 0: not all of its parents are known yet. */
+static uint8_t outcome_of(const flow_audit *a, uint64_t id)
 {
     const htc_flow_edge *edge;
+    const audited_task  *t = &a->task[id];
+    size_t               n = parents_of(a, id, &edge);
+    uint8_t              is = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && a->tries == 1) ? GRAPH_FAILED : GRAPH_DONE;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t parent = a->task[edge[i].task].expected;
+        if (!parent)
+            return 0;
+        if (!satisfied(edge[i].rule, parent == GRAPH_DONE))
+            is = GRAPH_CANCELLED;
+    }
+    return is;
+}
+
+/* Each task when all its parents are known, as a plain loop runs them. */
+static void run_one_by_one(flow_audit *a)
+{
+    uint64_t known = 0;
     a->expected = (ledger_counts){ 0 };
+    for (uint64_t id = 0; id < a->tasks; id++)
+        a->task[id].expected = 0;
+    while (known < a->tasks)
+        for (uint64_t id = 0; id < a->tasks; id++)
+            if (!a->task[id].expected)
+                known += (a->task[id].expected = outcome_of(a, id)) != 0;
     for (uint64_t id = 0; id < a->tasks; id++) {
-        audited_task *t = &a->task[id];
-        size_t        n = parents_of(a, id, &edge);
-        t->expected = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && a->tries == 1) ? GRAPH_FAILED : GRAPH_DONE;
-        for (size_t i = 0; i < n; i++)
-            if (!satisfied(edge[i].rule, a->task[edge[i].task].expected == GRAPH_DONE))
-                t->expected = GRAPH_CANCELLED;
+        const audited_task *t = &a->task[id];
         a->expected.done += t->expected == GRAPH_DONE;
         a->expected.failed += t->expected == GRAPH_FAILED;
         a->expected.cancelled += t->expected == GRAPH_CANCELLED;
