@@ -105,8 +105,9 @@ static void finish(htc_worker *w, remake *r, int failed)
 
 void htc__worker_lacks(htc_worker *w, running *x, uint64_t maker, const graph_object *lost)
 {
-    remake *r = find(w, maker), *of = x->remake ? find(w, x->id) : NULL;
-    node   *n = x->remake ? NULL : htc__worker_node(w, x->id);
+    remake      *r = find(w, maker), *of = x->remake ? find(w, x->id) : NULL;
+    node        *n = x->remake ? NULL : htc__worker_node(w, x->id);
+    graph_object kept = *lost; /* it may be the run's */
     if (of) {
         of->phase = REMAKE_LACKING;
         of->lacks = maker;
@@ -120,7 +121,7 @@ void htc__worker_lacks(htc_worker *w, running *x, uint64_t maker, const graph_ob
                   "task %llu reads what task %llu made, and nobody has it any more -> make it again", (unsigned long long)x->id, (unsigned long long)maker);
     htc__worker_forget_run(w, x, 1);
     if (!r && (r = remake_new(w, maker)))
-        r->lost = *lost;
+        r->lost = kept;
     w->poked = 1;
 }
 
