@@ -5,7 +5,7 @@
 # two connections, with as many in a request as the run had; synced with as many changes on their way as the run had in a commit, in memory with
 # DEPTH requests on each connection, as a worker has of reads. The goal is half of what kv_load has: the run in no more than twice its time.
 # One line a row, the median of RUNS. Beside the rate: operations a task by kind, operations in a request, requests on their way, and what
-# kv_load takes for each kind. TASKS=20000, RUNS=3, DEPTH=4.
+# kv_load takes for each kind. TASKS=50000, RUNS=3, DEPTH=4.
 set -euo pipefail
 programs=$(realpath "$1") benches=$(realpath "$2")
 source=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -14,7 +14,7 @@ cleanup() { "$programs/htc" --dir "$dir/s" down --now > /dev/null 2>&1 || true; 
 trap cleanup EXIT
 exec 9>> "${BENCH_LOCK:-/tmp/bench.lock}"
 flock 9
-TASKS=${TASKS:-20000} RUNS=${RUNS:-3} DEPTH=${DEPTH:-4} PYTHONPATH=$source/tests/live \
+TASKS=${TASKS:-50000} RUNS=${RUNS:-3} DEPTH=${DEPTH:-4} PYTHONPATH=$source/tests/live \
     python3 - "$programs" "$benches" "$dir" 9>&- << 'END_OF_PYTHON'
 import json, os, re, statistics, subprocess, sys, urllib.request
 import ports
