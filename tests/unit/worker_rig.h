@@ -49,6 +49,8 @@ typedef struct rig {
     htc_ns         now;
     rig_post      *posts;
     int            busy;
+    flow_places    places;  /* of the header that is written */
+    int            here;    /* every object that is wanted is on the disk */
     uint32_t       left;    /* calls of the host are left to the test: rig_answer; else all ends well */
     uint32_t       n_calls, n_said;
     htc_effect     calls[RIG_KEPT]; /* the last ones; bodies: the run alone, in tag */
@@ -139,7 +141,7 @@ static inline void rig_object_call(rig *r, const htc_effect *e)
     }
     if (e->op == HTC_CALL_OBJECT_ROOM)
         htc_put_u64(&b, 0);
-    rig_answer(r, e, HTC_OK, htc_buf_bytes(&b));
+    rig_answer(r, e, e->op == HTC_CALL_OBJECT_ROOM && r->here ? HTC_EEXISTS : HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -323,7 +325,7 @@ static inline void rig_delete(rig *r, const flow_key *k)
 static inline void rig_put_header_of(rig *r, flow_state state, flow_kind kind, uint64_t tasks, int data)
 {
     htc_task task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
-    flow     f = { .state = (uint8_t)state, .kind = (uint8_t)kind, .data = (uint8_t)data, .tasks = tasks, .tries = 2, .max_fails = UINT64_MAX,
+    flow     f = { .places = r->places, .state = (uint8_t)state, .kind = (uint8_t)kind, .data = (uint8_t)data, .tasks = tasks, .tries = 2, .max_fails = UINT64_MAX,
                    .user = "ada" };
     flow_key k = htc__flow_key_header(RIG_FLOW);
     htc_buf  b;

@@ -130,7 +130,7 @@ void htc__worker_nodes_anew(htc_worker *w, own *o)
     for (uint32_t i = 0; i < o->now.live.n; i++)
         htc__worker_nodes_add(w, o, o->now.live.at[i]);
     for (n = w->nodes; n; n = n->hh.next)
-        if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED)
+        if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
             (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
@@ -308,7 +308,7 @@ static void look_for_news(htc_worker *w, own *o)
     for (n = w->nodes; n; n = n->hh.next)
         if (n->ledger == o->number && n->phase == NODE_WAITING)
             want_read(w, n);
-        else if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED)
+        else if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
             (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 

@@ -21,8 +21,11 @@ struct places {
 
 /* ---- the queues ---- */
 
+/* What is to go elsewhere is last: it does not begin here. */
 static int before(const node *a, const node *b)
 {
+    if ((a->push != 0) != (b->push != 0))
+        return a->push == 0;
     if ((a->place == PLACE_LOCAL) != (b->place == PLACE_LOCAL))
         return a->place == PLACE_LOCAL;
     return a->task.data != b->task.data ? a->task.data > b->task.data : a->id < b->id;
@@ -34,12 +37,8 @@ static void put(places *p, node *n, size_t at)
     n->heap = at + 1;
 }
 
-static void sift(places *p, node *n, size_t at)
+static void sift_down(places *p, node *n, size_t at)
 {
-    while (at > 0 && before(n, p->heap[(at - 1) / 2])) {
-        put(p, p->heap[(at - 1) / 2], at);
-        at = (at - 1) / 2;
-    }
     for (;;) {
         size_t next = 2 * at + 1;
         if (next + 1 < p->n && before(p->heap[next + 1], p->heap[next]))
@@ -50,6 +49,15 @@ static void sift(places *p, node *n, size_t at)
         at = next;
     }
     put(p, n, at);
+}
+
+static void sift(places *p, node *n, size_t at)
+{
+    while (at > 0 && before(n, p->heap[(at - 1) / 2])) {
+        put(p, p->heap[(at - 1) / 2], at);
+        at = (at - 1) / 2;
+    }
+    sift_down(p, n, at);
 }
 
 static htc_status enter(htc_worker *w, node *n)
@@ -137,7 +145,7 @@ int htc__worker_place(htc_worker *w, node *n)
         n->place = n->came == CAME_PUSHED && w->places->rule != HTC_LOCALITY_MLB ? PLACE_LOCAL : PLACE_SHARED;
     if (enter(w, n) != HTC_OK)
         htc_runtime_break(w->runtime, HTC_ENOMEM, "queueing a task");
-    return n->place != PLACE_LOCAL;
+    return n->place != PLACE_LOCAL && !n->push;
 }
 
 /* ---- the next one ---- */
@@ -175,13 +183,18 @@ static void move_some(htc_worker *w, uint64_t n)
     htc__free(&w->env, local, room * sizeof *local);
 }
 
-node *htc__worker_next_node(htc_worker *w)
+void htc__worker_move_excess(htc_worker *w)
 {
     places  *p = w->places;
     uint64_t move = 0;
-    if (p->local && htc_locality_move(p->policy, w->now, p->local, &move) == HTC_OK && move)
+    if (htc_locality_move(p->policy, w->now, p->local, &move) == HTC_OK && move)
         move_some(w, move);
-    return p->n ? p->heap[0] : NULL;
+}
+
+node *htc__worker_next_node(const htc_worker *w)
+{
+    const places *p = w->places;
+    return p->n && !p->heap[0]->push ? p->heap[0] : NULL;
 }
 
 /* ---- given away ---- */
@@ -213,8 +226,7 @@ static size_t collect(const htc_worker *w, const own *o, uint64_t push, node **n
     const places *p = w->places;
     size_t        n = 0;
     for (size_t i = 0; i < p->n; i++)
-        if (p->heap[i]->ledger == o->number && p->heap[i]->place == PLACE_SHARED && (!push || p->heap[i]->push == push) &&
-            htc__ids_has(&o->ready, (ledger_span){ p->heap[i]->id, p->heap[i]->id + 1 }))
+        if (p->heap[i]->ledger == o->number && p->heap[i]->push == push && (push || htc__ids_has(&o->ready, (ledger_span){ p->heap[i]->id, p->heap[i]->id + 1 })))
             nodes[n++] = p->heap[i];
     return n;
 }
@@ -281,22 +293,25 @@ void htc__worker_push_asks(htc_worker *w, own *o)
             continue;
         if (peer && o->n_asks < ASKS_MAX && ledger_of(w, to, &number))
             o->asks[o->n_asks++] = (thief_ask){ .peer = peer, .to = number, .push = to };
-        else
-            n->push = 0;
     }
 }
 
-void htc__worker_pushes_over(htc_worker *w, const own *o)
+void htc__worker_pushes_over(htc_worker *w, own *o)
 {
     places *p = w->places;
-    int     more = 0;
-    for (size_t i = 0; p && i < p->n; i++) {
-        if (p->heap[i]->ledger == o->number)
-            p->heap[i]->push = 0; /* what had no room stays here, as anybody's */
-        more |= p->heap[i]->push != 0;
+    if (!p || !p->pushes)
+        return;
+    p->pushes = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        node *n = p->heap[i];
+        if (n->push && n->ledger == o->number) { /* there was no way, or no room: it stays, as anybody's */
+            n->push = 0;
+            (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
+        }
+        p->pushes |= n->push != 0;
     }
-    if (p)
-        p->pushes = more;
+    for (size_t i = p->n / 2; i > 0; i--)
+        sift_down(p, p->heap[i - 1], i - 1);
 }
 
 /* ---- what is learnt ---- */

@@ -387,15 +387,16 @@ void htc__worker_data_free(htc_worker *w, running *x);
 /* worker_places.c: of a worker without places all of it does nothing */
 void     htc__worker_places(htc_worker *w); /* by the header */
 void     htc__worker_places_free(htc_worker *w);
-int      htc__worker_place(htc_worker *w, node *n); /* it is ready. 0: it is nobody else's: not in own.ready */
+int      htc__worker_place(htc_worker *w, node *n); /* it is ready. 0: it is nobody else's, or on its way: not in own.ready */
 void     htc__worker_place_left(htc_worker *w, node *n); /* it is not, any more */
 uint64_t htc__worker_local(const htc_worker *w); /* tasks that wait and are nobody else's */
-node    *htc__worker_next_node(htc_worker *w); /* to be begun; it stays. NULL: there is none */
+void     htc__worker_move_excess(htc_worker *w); /* of what is nobody else's: what the policy makes anybody's now */
+node    *htc__worker_next_node(const htc_worker *w); /* to be begun; it stays. NULL: there is none */
 uint32_t htc__worker_cheapest(htc_worker *w, const own *o, uint64_t amount, ledger_span *ids); /* LEDGER_NOTE_MAX; how many spans */
 int      htc__worker_pushes(const htc_worker *w, const own *o); /* some of it is to go to others */
 void     htc__worker_push_asks(htc_worker *w, own *o);
 uint32_t htc__worker_pushed(htc_worker *w, const own *o, uint64_t to, ledger_span *ids);
-void     htc__worker_pushes_over(htc_worker *w, const own *o); /* what is still here of it stays */
+void     htc__worker_pushes_over(htc_worker *w, own *o); /* what is still here of it stays */
 void     htc__worker_place_learn(htc_worker *w, const graph_task *t, const htc_outcome *o, uint64_t needed, uint64_t moved);
 void     htc__worker_place_steal_failed(htc_worker *w);
 void     htc__worker_place_progress(htc_worker *w, uint64_t done); /* of all tasks */

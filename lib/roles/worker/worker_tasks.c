@@ -412,6 +412,7 @@ static int can_begin(const htc_worker *w, const own *o)
 static void begin_by_place(htc_worker *w)
 {
     node *n;
+    htc__worker_move_excess(w); /* also where every slot is busy: thieves wait for it */
     while (w->n_runs < most_at_once(w) && htc__worker_can_call(w) && htc_runtime_status(w->runtime) == HTC_OK && (n = htc__worker_next_node(w))) {
         own     *o = htc__worker_own(w, n->ledger);
         uint64_t id = n->id;
