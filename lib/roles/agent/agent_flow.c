@@ -280,8 +280,8 @@ static void worker_ended(htc_agent *a, agent_flow *f, htc_status status)
                   HTC__FIELDS(HTC__NUMBER("flow", f->flow), HTC__NUMBER("run", figures.run), HTC__NUMBER("stolen", figures.stolen),
                               HTC__NUMBER("made", figures.made), HTC__NUMBER("fetched_bytes", figures.fetched_bytes), HTC__NUMBER("remade", figures.remade),
                               HTC__STATUS(status)),
-                  "works no more at flow %" PRIu64 ": %s; run=%" PRIu64 " stolen=%" PRIu64 " made=%" PRIu64 " fetched_bytes=%" PRIu64 " remade=%" PRIu64,
-                  f->flow, ended ? "it has ended" : htc_strerror(status), figures.run, figures.stolen, figures.made, figures.fetched_bytes, figures.remade);
+                  "works no more at flow %" PRIu64 ": %s; run=%" PRIu64 " stolen=%" PRIu64 " made=%" PRIu64 " fetched_bytes=%" PRIu64 " remade=%" PRIu64 " pushed=%" PRIu64,
+                  f->flow, ended ? "it has ended" : htc_strerror(status), figures.run, figures.stolen, figures.made, figures.fetched_bytes, figures.remade, figures.pushed);
     worker_gone(a, f, a->holder.now + (ended || status == HTC_OK || status == HTC_ELOST ? 0 : TRY_AGAIN));
     if (ended)
         flow_ended(a, f, figures.done, figures.failed, figures.cancelled);
