@@ -370,7 +370,7 @@ htc_status htc_host_tell_refused(htc_host *host, uint32_t peer, uint32_t op)
 }
 
 /* Its address may be missing because somebody removed it: that says something only of one who was seen there. */
-static void tell_refused(htc__conn *c, int why)
+void htc__conn_tell_refused(htc__conn *c, int why)
 {
     uint8_t number[4];
     if (!c->refused_op || c->refused_told || !(why == ECONNREFUSED || (why == ENOENT && c->was_open)))
@@ -391,7 +391,7 @@ static void dial(htc__conn *c)
     if (fd < 0) {
         c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
         htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
-        tell_refused(c, why);
+        htc__conn_tell_refused(c, why);
         return;
     }
     c->was_open = 1;

@@ -273,6 +273,7 @@ void htc__secure_connected(htc__conn *c)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &len) != 0)
         why = errno;
     if (why) {
+        htc__conn_tell_refused(c, why);
         not_reached(c, strerror(why));
         return;
     }
@@ -341,6 +342,8 @@ static void opened(htc__conn *c, const htc_channel_event *event)
     if (event->pinned)
         htc__host_keys_pinned(s->keys, peer.name, peer.role, HTC_KEY_CURRENT, peer.key, !c->dialled);
     c->state = CONN_OPEN;
+    c->was_open = 1;
+    c->refused_told = 0;
     event_del(c->timer);
     if (!c->dialled)
         htc__conn_set_timer(c, c->host->options.handshake_ns);
