@@ -2,6 +2,7 @@
 #include "member.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "htcsched/kv_store.h"
 #include "htcsched/metrics_host.h"
@@ -51,13 +52,15 @@ static htc_status serve(htc_daemon *d)
 {
     htc_host            *host = NULL;
     htc_kv_store        *store = NULL;
-    htc_host_options     host_options = { .size = sizeof host_options, .handle_signals = 1 };
+    htc_host_options     host_options = { .size = sizeof host_options, .handle_signals = 1,
+                                             .uid_connections_max = (uint32_t)htc_config_number(d->config, "server.uid_connections_max") };
     htc_kv_server_options server = { .size = sizeof server, .admit = reach_of, .admit_ctx = d };
     htc_kv_store_options options = { .size = sizeof options,
                                      .dir = htc_state_path(d->state, HTC_STATE_STORE),
                                      .durability = durability(d->config),
                                      .server = &server,
                                      .interval_ns = htc_config_ns(d->config, "db.sync_ms") };
+    int                  others = geteuid() == 0; /* whose tasks have uids of their own, and who reach their flows alone (reach_of) */
     uint64_t             id;
     htc_status           s = identity_may_be_in(d, htc_state_dir(d->state));
     if (s != HTC_OK)
@@ -75,7 +78,7 @@ static htc_status serve(htc_daemon *d)
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
-        s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 0600, 1, &d->error);
+        s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), others ? 0666 : 0600, 1, &d->error);
     if (s == HTC_OK)
         s = listen_metrics(d, host, store);
     if (s == HTC_OK)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "htcsched/codec.h"
+
 /* Keys begin with the user's number (HTC_FLOW_USER, as eight hexadecimal digits): those of flows, and of who works at them. */
 static void add_user(htc_kv_reach *reach, uint32_t number)
 {
@@ -46,6 +48,22 @@ static void add_host(const htc_config *config, const char *name, htc_kv_reach *r
     }
 }
 
+static htc_status add_local(htc_bytes opened, htc_kv_reach *reach)
+{
+    htc_peer_info who = { 0 };
+    htc_reader    r = htc_reader_of(opened);
+    who.transport = htc_get_u32(&r);
+    who.uid = htc_get_u32(&r);
+    if (r.status != HTC_OK || who.transport != HTC_TRANSPORT_UNIX || who.uid == UINT32_MAX)
+        return HTC_EMPTY;
+    reach->all = who.uid == geteuid() || who.uid == 0;
+    if (reach->all)
+        return HTC_OK;
+    add_user(reach, who.uid);
+    snprintf(reach->prefix[reach->count++], sizeof reach->prefix[0], "g/flow/%08" PRIx32, who.uid);
+    return HTC_OK;
+}
+
 htc_status reach_of(void *ctx, htc_bytes opened, htc_kv_reach *reach)
 {
     const htc_daemon *d = ctx;
@@ -53,7 +71,7 @@ htc_status reach_of(void *ctx, htc_bytes opened, htc_kv_reach *reach)
     htc_status        secure = htc_peer_identity_read(opened, &key);
     if (secure == HTC_OK && key.role == HTC_KEY_HOST)
         add_host(d->config, key.name, reach);
-    else if (secure == HTC_EMPTY) /* a Unix socket for this user alone */
-        reach->all = 1;
-    return HTC_OK;
+    else if (secure == HTC_EMPTY)
+        secure = add_local(opened, reach);
+    return secure == HTC_EMPTY ? HTC_EDENIED : secure;
 }

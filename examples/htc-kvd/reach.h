@@ -1,5 +1,5 @@
-/* The store of htc up: which keys a connection may reach. Whoever started the system, and root, reach all. A host that has joined reaches the flows of
- * the users that its site serves (htc.ini). */
+/* The store of htc up: which keys a connection may reach. Whoever started the system, and root, reach all; another user of the machine their own
+ * flows; a host that has joined the flows of the users that its site serves (htc.ini). */
 #ifndef HTC_KVD_REACH_H
 #define HTC_KVD_REACH_H
 
