@@ -84,11 +84,14 @@ static htc_status open_to_workers(htc_daemon *d, const htc_daemon_options *o, ht
     return htc_host_listen_unix(host, work + 5, 0600, 2, &d->error);
 }
 
-/* Where objects lie: beside the slot, which is emptied for each user; of one user alone, though others' tasks may run by the same uid. */
+/* Where objects lie: beside the slot, which is emptied for each user; of one user alone, though others' tasks may run by the same uid. An agent
+ * that root has started for another uid can make nothing beside its slot: they lie in it, and end with it. */
 static void find_objects(const htc_daemon_options *o, const char *slot, char *path, size_t room)
 {
     size_t fine = o->user ? strspn(o->user, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") : 0;
-    if (o->confine && fine && !o->user[fine])
+    if (o->become && o->uid != 0)
+        snprintf(path, room, "%s/objects", slot);
+    else if (o->confine && fine && !o->user[fine])
         snprintf(path, room, "%s.objects.%s", slot, o->user);
     else
         snprintf(path, room, "%s.objects", slot);
