@@ -1,10 +1,11 @@
-/* Any bytes as any message of gateway and agent: the readers stay inside, and what one accepts is written back as it was, but
+/* Any bytes as any message of gateway and agent, and of gateway and a host that has joined: the readers stay inside, and what one accepts is written back as it was, but
  * for texts, which are cleaned on arrival: a second reading changes nothing any more. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "htcsched/calls.h"
 #include "roles/runtime/agent_wire.h"
+#include "roles/runtime/joined_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,6 +25,14 @@ static union {
     htc_slots            slots;
     htc_slots_held       slots_held;
     int                  on;
+    htc_joined_hello     host;
+    htc_joined_welcome   host_welcome;
+    struct {
+        uint64_t   agent;
+        uint32_t   tag, op;
+        htc_status status;
+        htc_bytes  body;
+    } some;
 } m;
 
 #define TRY(type, reader, writer)                                                                                      \
@@ -52,6 +61,14 @@ static int read_and_write(uint16_t type, htc_reader *r, htc_buf *b)
         TRY(HTC_WIRE_CANCEL, htc_cancel_read(r, &m.attempt), htc_cancel_write(b, &m.attempt))
         TRY(HTC_WIRE_SLOTS, htc_slots_read(r, &m.slots), htc_slots_write(b, &m.slots))
         TRY(HTC_WIRE_SLOTS_HELD, htc_slots_held_read(r, &m.slots_held), htc_slots_held_write(b, &m.slots_held))
+        TRY(HTC_WIRE_JOINED_HELLO, htc_joined_hello_read(r, &m.host), htc_joined_hello_write(b, &m.host))
+        TRY(HTC_WIRE_JOINED_WELCOME, htc_joined_welcome_read(r, &m.host_welcome), htc_joined_welcome_write(b, &m.host_welcome))
+        TRY(HTC_WIRE_JOINED_LAUNCHED, htc_joined_launched_read(r, &m.some.agent, &m.some.status, &m.some.body),
+            htc_joined_launched_write(b, m.some.agent, m.some.status, m.some.body))
+        TRY(HTC_WIRE_JOINED_KILL, htc_joined_kill_read(r, &m.some.agent), htc_joined_kill_write(b, m.some.agent))
+        TRY(HTC_WIRE_JOINED_CALL, htc_joined_call_read(r, &m.some.tag, &m.some.op, &m.some.body), htc_joined_call_write(b, m.some.tag, m.some.op, m.some.body))
+        TRY(HTC_WIRE_JOINED_ANSWER, htc_joined_answer_read(r, &m.some.tag, &m.some.status, &m.some.body),
+            htc_joined_answer_write(b, m.some.tag, m.some.status, m.some.body))
     default:
         return 0;
     }

@@ -1,10 +1,14 @@
 #include "daemon.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "htcsched/keys.h"
 
 static const htc_env plain = { .size = sizeof plain };
 
@@ -22,6 +26,12 @@ static const struct {
     { { "uid", required_argument, NULL, 'U' }, "UID", "become this user (root alone)" },
     { { "gid", required_argument, NULL, 'G' }, "GID", "with this group" },
     { { "confine", no_argument, NULL, 'C' }, "", "its tasks are another user's with this uid: confine them" },
+    { { "join", required_argument, NULL, 'J' }, "HOST:PORT", "join the system whose gateway is there (its server.join)" },
+    { { "gateway", required_argument, NULL, 'g' }, "HOST:PORT", "of an agent of a host that has joined: where the gateway is" },
+    { { "key", required_argument, NULL, 'k' }, "FILE", "this host's secret key (htc keys new)" },
+    { { "ring", required_argument, NULL, 'r' }, "FILE", "the public keys that are known here; read anew when it changes" },
+    { { "server", required_argument, NULL, 'N' }, "NAME", "whose key the gateway has to show; default: any member's in the ring" },
+    { { "at", required_argument, NULL, 'A' }, "HOST", "where other hosts reach this one; default: the address from which the gateway is reached" },
 };
 #define KNOWN (sizeof known / sizeof known[0])
 
@@ -30,7 +40,7 @@ static void help(const htc_daemon *d, const char *allowed)
     printf("usage: %s [options]\n\n", d->name);
     for (size_t i = 0; i < KNOWN; i++)
         if (strchr(allowed, known[i].option.val))
-            printf("  --%-8s %-6s %s\n", known[i].option.name, known[i].arg, known[i].help);
+            printf("  --%-8s %-9s %s\n", known[i].option.name, known[i].arg, known[i].help);
     printf("  --help, --version\n");
 }
 
@@ -90,6 +100,24 @@ htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *al
         case 'C':
             o->confine = 1;
             break;
+        case 'J':
+            o->join = optarg;
+            break;
+        case 'g':
+            o->gateway = optarg;
+            break;
+        case 'k':
+            o->key = optarg;
+            break;
+        case 'r':
+            o->ring = optarg;
+            break;
+        case 'N':
+            o->server = optarg;
+            break;
+        case 'A':
+            o->at = optarg;
+            break;
         case 'h':
             help(d, allowed);
             return HTC_AGAIN;
@@ -118,7 +146,7 @@ htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const cha
     char                  path[4200];
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* ignored by who started it, the ends of children would be lost */
-    htc_status s = htc_state_open(&plain, htc_state_find(candidates), 0, &d->state, &d->error);
+    htc_status s = htc_state_open(&plain, htc_state_find(candidates), o->create, &d->state, &d->error);
     if (s != HTC_OK)
         return s;
     const char *config = o->config ? o->config : htc_state_path(d->state, HTC_STATE_CONFIG);
@@ -142,6 +170,20 @@ htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const cha
     htc_host_random(&d->rng.state, sizeof d->rng.state);
     d->env = (htc_env){ .size = sizeof d->env, .rng = &d->rng, .log = htc_logfile_log(d->log) };
     return HTC_OK;
+}
+
+htc_status htc_daemon_keys(htc_daemon *d, htc_host *host, uint32_t once, htc_host_keys **out)
+{
+    const char           *key = htc_state_path(d->state, HTC_STATE_KEY), *ring = htc_state_path(d->state, HTC_STATE_RING);
+    htc_host_keys_options o = { .size = sizeof o, .key_path = key, .ring_path = ring, .look_ns = HTC_SECOND,
+                                .once_path = once ? htc_state_path(d->state, HTC_STATE_ONCE) : NULL };
+    htc_status            s = access(key, F_OK) == 0 ? HTC_OK : htc_keys_create(key, NULL, &d->error);
+    if (s == HTC_EEXISTS) /* another daemon was faster */
+        s = HTC_OK;
+    int fd = s == HTC_OK ? open(ring, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644) : -1;
+    if (fd >= 0)
+        close(fd);
+    return s == HTC_OK ? htc_host_keys_open(host, &o, out, &d->error) : s;
 }
 
 int htc_daemon_close(htc_daemon *d, htc_status status)

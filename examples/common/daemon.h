@@ -3,15 +3,17 @@
 #define HTC_EXAMPLES_DAEMON_H
 
 #include "htcsched/config.h"
-#include "htcsched/host.h"
+#include "htcsched/host_keys.h"
 #include "htcsched/state.h"
 
 typedef struct htc_daemon_options {
     const char *dir, *config, *slots, *user, *site;
+    const char *join, *gateway, *key, *ring, *server, *at; /* of a host that joins, and of its agents */
     uint64_t    agent;
     uint32_t    slot, uid, gid;
     uint32_t    become;  /* --uid was given */
     uint32_t    confine;
+    uint32_t    create;  /* the state directory is made if there is none */
 } htc_daemon_options;
 
 typedef struct htc_daemon {
@@ -26,11 +28,14 @@ typedef struct htc_daemon {
 } htc_daemon;
 
 /* Reads the command line. allowed: letters of --dir d, --config c, --slots s, --agent a, --slot n, --user u, --site i,
- * --uid U, --gid G, --confine C.
+ * --uid U, --gid G, --confine C, --join J, --gateway g, --key k, --ring r, --server N, --at A.
  * HTC_AGAIN: help or version was printed. */
 htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *allowed, htc_daemon_options *o);
 /* Opens state directory (which exists), configuration and log file (log/NAME.log). */
 htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const char *log_name);
+/* The system's own keys, in the state directory: made if they are missing. Files that others change are read anew. once: who shows a one-time
+ * secret is enrolled. */
+htc_status htc_daemon_keys(htc_daemon *d, htc_host *host, uint32_t once, htc_host_keys **out);
 /* Prints the one error line if there is one, closes everything, answers the exit code. */
 int htc_daemon_close(htc_daemon *d, htc_status status);
 

@@ -1,5 +1,7 @@
-/* htc-agent: the role of include/htcsched/agent.h in the live host. The gateway's host starts it; people need not. */
+/* htc-agent: the role of include/htcsched/agent.h in the live host. The gateway's host starts it; people need not. With --join people start it,
+ * on another machine: join.c. */
 #include "daemon.h"
+#include "join.h"
 
 #include "htcsched/agent.h"
 #include "htcsched/agent_host.h"
@@ -24,24 +26,72 @@ static htc_status take_slot(htc_daemon *d, const htc_daemon_options *o, const ch
     return s;
 }
 
+/* On this machine by its socket. On one that has joined through a secure channel. */
+static htc_status dial_gateway(htc_daemon *d, htc_host *host, const htc_daemon_options *o, htc_host_keys *keys, uint32_t *peer)
+{
+    htc_host_keys_dial_options to = { .size = sizeof to, .address = o->gateway, .name = o->server, .port = 1 };
+    return o->gateway ? htc_host_keys_dial(keys, &to, peer, &d->error)
+                      : htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), 1, peer, &d->error);
+}
+
+/* Where hosts join, agents of this machine are reached by those too. Not those of other users: the key is the system's. */
+static htc_status take_keys(htc_daemon *d, const htc_daemon_options *o, htc_host *host, htc_host_keys **keys)
+{
+    htc_host_keys_options ko = { .size = sizeof ko, .key_path = o->key, .ring_path = o->ring, .role = HTC_KEY_HOST, .look_ns = HTC_SECOND };
+    if (o->gateway)
+        return htc_host_keys_open(host, &ko, keys, &d->error);
+    if (!htc_config_text(d->config, "server.join")[0] || access(htc_state_path(d->state, HTC_STATE_KEY), R_OK) != 0)
+        return HTC_OK;
+    return htc_daemon_keys(d, host, 0, keys);
+}
+
+/* A door for the other workers of a flow, wherever they are. */
+static htc_status open_to_all(htc_daemon *d, const htc_daemon_options *o, htc_host_keys *keys, char work[300])
+{
+    const char *join = htc_config_text(d->config, "server.join"), *site = o->gateway ? o->site : "", *host = o->at ? o->at : join;
+    size_t      len = o->at ? strlen(o->at) : (size_t)(strrchr(join, ':') - join);
+    char        at[300];
+    uint16_t    port = 0;
+    int         bare = o->at && strchr(o->at, ':') && o->at[0] != '['; /* an IPv6 address */
+    htc_host_keys_listen_options listen = { .size = sizeof listen, .address = at, .port = 2, .accept = 1u << HTC_KEY_HOST | 1u << HTC_KEY_MEMBER };
+    snprintf(at, sizeof at, "%s%.*s%s:0", bare ? "[" : "", (int)len, host, bare ? "]" : "");
+    htc_status s = htc_host_keys_listen(keys, &listen, &port, &d->error);
+    at[strlen(at) - 2] = '\0';
+    if (s == HTC_OK && snprintf(work, 300, "tcp://%s%s%s:%u", site, site[0] ? "@" : "", at, port) >= 255)
+        s = HTC_ETOOBIG;
+    return s;
+}
+
 /* Flows: where the store is, and a door for the other workers. An agent of a user who may not reach the store works at no flow. */
-static htc_status open_to_workers(htc_daemon *d, htc_host *host, const char *slot, char store[300], char work[300], htc_agent_options *o)
+static htc_status open_to_workers(htc_daemon *d, const htc_daemon_options *o, htc_host *host, htc_host_keys *keys, const char *slot, char store[300],
+                                  char work[300], htc_agent_options *options)
 {
     const char *kvd = htc_state_path(d->state, HTC_STATE_STORE_SOCKET);
+    options->address = work;
+    if (o->gateway) /* which says where the store is */
+        return open_to_all(d, o, keys, work);
+    options->address = NULL;
+    if (o->confine) /* its tasks are another user's, and it has the owner's uid: the store would let it reach all */
+        return HTC_OK;
     if (access(kvd, R_OK | W_OK) != 0 || strlen(kvd) > 240 || strlen(slot) > 240)
         return HTC_OK;
     snprintf(store, 300, "unix:%s", kvd);
+    options->store = store;
+    options->address = work;
+    if (keys)
+        return open_to_all(d, o, keys, work);
     snprintf(work, 300, "unix:%s/work.sock", slot);
-    o->store = store;
-    o->address = work;
     return htc_host_listen_unix(host, work + 5, 0600, 2, &d->error);
 }
 
-/* Where objects lie: beside the slot, which is emptied for each user; of one user alone, though others' tasks may run by the same uid. */
+/* Where objects lie: beside the slot, which is emptied for each user; of one user alone, though others' tasks may run by the same uid. An agent
+ * that root has started for another uid can make nothing beside its slot: they lie in it, and end with it. */
 static void find_objects(const htc_daemon_options *o, const char *slot, char *path, size_t room)
 {
     size_t fine = o->user ? strspn(o->user, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") : 0;
-    if (o->confine && fine && !o->user[fine])
+    if (o->become && o->uid != 0)
+        snprintf(path, room, "%s/objects", slot);
+    else if (o->confine && fine && !o->user[fine])
         snprintf(path, room, "%s.objects.%s", slot, o->user);
     else
         snprintf(path, room, "%s.objects", slot);
@@ -61,6 +111,7 @@ static const char *find_functions(char *path, size_t room)
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
     htc_host       *host = NULL;
+    htc_host_keys  *keys = NULL;
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
     char            slot[4400], node[64], store[300], work[300], functions[4096], objects[4600];
@@ -103,11 +154,15 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
+        s = take_keys(d, o, host, &keys);
+    hands_options.keys = keys;
+    hands_options.own_places = o->gateway != NULL;
+    if (s == HTC_OK)
         s = htc_agent_host_create(&d->env, host, &hands_options, &hands, &d->error);
     if (s == HTC_OK)
-        s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), 1, &options.peer, &d->error);
+        s = dial_gateway(d, host, o, keys, &options.peer);
     if (s == HTC_OK)
-        s = open_to_workers(d, host, slot, store, work, &options);
+        s = open_to_workers(d, o, host, keys, slot, store, work, &options);
     if (s == HTC_OK)
         s = htc_agent_create(&d->env, &options, &agent);
     if (s == HTC_OK)
@@ -122,18 +177,26 @@ int main(int argc, char **argv)
 {
     htc_daemon         d = { .name = "htc-agent" };
     htc_daemon_options o = { 0 };
-    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcansuiUGC", &o);
-    if (s == HTC_OK && !o.agent) {
-        snprintf(d.error.text, sizeof d.error.text, "--agent is missing: the gateway starts agents, people need not");
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcansuiUGCJgkrNA", &o);
+    if (s == HTC_OK && o.join) {
+        o.create = 1;
+        s = join_check(&d, &o);
+    } else if (s == HTC_OK && !o.agent) {
+        snprintf(d.error.text, sizeof d.error.text, "--agent is missing: the gateway starts agents, people need not, but for --join");
+        s = HTC_EUSAGE;
+    } else if (s == HTC_OK && o.gateway && !(o.key && o.ring && o.at)) {
+        snprintf(d.error.text, sizeof d.error.text, "--gateway needs --key, --ring and --at: htc-agent --join starts such agents");
         s = HTC_EUSAGE;
     }
     if (!o.site)
         o.site = "local";
     char log[160];
     snprintf(log, sizeof log, "agent-%.127s.%u", o.site, o.slot); /* one agent a slot: nobody else writes there */
+    if (o.join)
+        snprintf(log, sizeof log, "joined");
     if (s == HTC_OK)
         s = htc_daemon_open(&d, &o, log);
     if (s == HTC_OK)
-        s = serve(&d, &o);
+        s = o.join ? join_serve(&d, &o) : serve(&d, &o);
     return htc_daemon_close(&d, s);
 }

@@ -43,13 +43,27 @@ static htc_status set_slots(htc_daemon *d, const char *slots)
     return htc_config_set(d->config, key, slots, &d->error);
 }
 
-static htc_status listen_all(htc_daemon *d, htc_host *host, uint32_t apart)
+/* Hosts that join, and their agents. */
+static htc_status listen_to_hosts(htc_daemon *d, htc_host_keys *keys)
+{
+    htc_host_keys_listen_options o = { .size = sizeof o, .address = htc_config_text(d->config, "server.join"), .port = 4, .accept = 1u << HTC_KEY_HOST };
+    return keys ? htc_host_keys_listen(keys, &o, NULL, &d->error) : HTC_OK;
+}
+
+static size_t tell_hosts(void *ctx, char *out, size_t room)
+{
+    return htc_host_keys_text(ctx, HTC_KEY_HOST, out, room);
+}
+
+static htc_status listen_all(htc_daemon *d, htc_host *host, htc_host_keys *keys, uint32_t apart)
 {
     /* Agents of other uids come through the same door; the gateway asks each who it is. */
     int         others = htc_config_number(d->config, "server.others") != 0 || apart == HTC_APART_UID;
     const char *listen = htc_config_text(d->config, "server.listen"), *colon = strrchr(listen, ':');
     htc_status  s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), others ? 0666 : 0600,
                                          1, &d->error);
+    if (s == HTC_OK)
+        s = listen_to_hosts(d, keys);
     if (s != HTC_OK || !listen[0])
         return s;
     char address[64];
@@ -79,6 +93,7 @@ static htc_status settle_people(htc_daemon *d, htc_gateway_options *o, char why[
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
     htc_host                *host = NULL;
+    htc_host_keys           *keys = NULL;
     htc_gateway_host        *hands = NULL;
     htc_gateway             *gateway = NULL;
     char                     agent[4200], name[64], token[HTC_STATE_TOKEN_LEN + 1], why[HTC_GATEWAY_HOST_WHY_MAX];
@@ -107,6 +122,10 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     if (s == HTC_OK)
         s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 3, &options.store_peer,
                                &d->error);
+    if (s == HTC_OK && htc_config_text(d->config, "server.join")[0])
+        s = htc_daemon_keys(d, host, 1, &keys);
+    options.hosts = keys ? tell_hosts : NULL;
+    options.hosts_ctx = keys;
     if (s == HTC_OK)
         s = htc_config_gateway(d->config, &options);
     if (s == HTC_OK) {
@@ -120,7 +139,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
         explicit_bzero(token, sizeof token);
     }
     if (s == HTC_OK)
-        s = listen_all(d, host, options.apart);
+        s = listen_all(d, host, keys, options.apart);
     if (s == HTC_OK)
         s = htc_host_run(host, htc_gateway_ops(), gateway);
     htc_host_destroy(host);

@@ -2,11 +2,13 @@
 #include "member.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "htcsched/kv_store.h"
 #include "htcsched/metrics_host.h"
 #include "htcsched/version.h"
 #include "identity.h"
+#include "reach.h"
 
 static uint32_t durability(const htc_config *config)
 {
@@ -36,15 +38,29 @@ static htc_status listen_metrics(htc_daemon *d, htc_host *host, htc_kv_store *st
     return s;
 }
 
+/* Hosts that join come here for the flows that their agents work at. */
+static htc_status listen_to_hosts(htc_daemon *d, htc_host *host)
+{
+    const char                  *join = htc_config_text(d->config, "db.join");
+    htc_host_keys               *keys = NULL;
+    htc_host_keys_listen_options o = { .size = sizeof o, .address = join, .port = 2, .accept = 1u << HTC_KEY_HOST };
+    htc_status                   s = join[0] ? htc_daemon_keys(d, host, 1, &keys) : HTC_OK;
+    return s == HTC_OK && join[0] ? htc_host_keys_listen(keys, &o, NULL, &d->error) : s;
+}
+
 static htc_status serve(htc_daemon *d)
 {
     htc_host            *host = NULL;
     htc_kv_store        *store = NULL;
-    htc_host_options     host_options = { .size = sizeof host_options, .handle_signals = 1 };
+    htc_host_options     host_options = { .size = sizeof host_options, .handle_signals = 1,
+                                             .uid_connections_max = (uint32_t)htc_config_number(d->config, "server.uid_connections_max") };
+    htc_kv_server_options server = { .size = sizeof server, .admit = reach_of, .admit_ctx = d };
     htc_kv_store_options options = { .size = sizeof options,
                                      .dir = htc_state_path(d->state, HTC_STATE_STORE),
                                      .durability = durability(d->config),
+                                     .server = &server,
                                      .interval_ns = htc_config_ns(d->config, "db.sync_ms") };
+    int                  others = geteuid() == 0; /* whose tasks have uids of their own, and who reach their flows alone (reach_of) */
     uint64_t             id;
     htc_status           s = identity_may_be_in(d, htc_state_dir(d->state));
     if (s != HTC_OK)
@@ -62,9 +78,11 @@ static htc_status serve(htc_daemon *d)
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
-        s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 0600, 1, &d->error);
+        s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), others ? 0666 : 0600, 1, &d->error);
     if (s == HTC_OK)
         s = listen_metrics(d, host, store);
+    if (s == HTC_OK)
+        s = listen_to_hosts(d, host);
     if (s == HTC_OK) {
         htc_kv_store_attach(store, host);
         s = htc_host_run(host, htc_kv_server_ops(), htc_kv_store_server(store));

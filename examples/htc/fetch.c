@@ -382,10 +382,13 @@ static void begin_entry(fetch *f, const json_t *result)
 /* The list of the task's outputs cannot be had. */
 static htc_status lose_list(fetch *f, const json_t *result)
 {
-    json_t    *told = json_object();
-    htc_status s = lose(f, told,
-                        cli_error(f->c, HTC_ECORRUPT, "", "run the task again", "the list of outputs of task %" PRIu64 " cannot be read: %s",
-                                  j_u64(result, "index"), j_str(result, "outputs_error")));
+    json_t     *told = json_object();
+    const char *why = j_str(result, "outputs_error");
+    int         away = strcmp(why, htc_status_name(HTC_EUNREACHABLE)) == 0;
+    htc_status  s = lose(f, told,
+                         cli_error(f->c, away ? HTC_ENOTFOUND : HTC_ECORRUPT, "", away ? "htc agents shows when it is back" : "run the task again",
+                                   away ? "the outputs of task %" PRIu64 " are on node %s, whose host is away" : "the list of outputs of task %" PRIu64 " cannot be read: %s",
+                                   j_u64(result, "index"), away ? j_str(result, "node") : why));
     json_decref(f->why);
     f->why = json_incref(json_object_get(told, "error"));
     json_decref(told);

@@ -11,7 +11,7 @@ htc_status flow_open_store(flow_call *k)
     htc_store_options o = { .size = sizeof o, .address = address };
     htc_status        s = htc_store_open(NULL, &o, &k->store, &k->c->error);
     if (s != HTC_OK && !k->c->error.hint[0])
-        snprintf(k->c->error.hint, sizeof k->c->error.hint, "htc up starts a system; flows are for whoever started it");
+        snprintf(k->c->error.hint, sizeof k->c->error.hint, "htc up starts a system; flows are for whoever started it, and where that is root for all of its users");
     free(address);
     return s;
 }

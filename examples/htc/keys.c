@@ -385,7 +385,7 @@ static htc_status keys_parse(keys_call *k, const command *cmd, uint32_t which, i
         { OF(JOIN), { "server", 0, OPT_TEXT, &k->server, "NAME", "whose key it is that answers" } },
         { OF(ENROL), { "once", 0, OPT_TEXT, &k->once, "FILE", "open secrets" } },
         { OF(JOIN), { "once", 0, OPT_TEXT, &k->once, "FILE", "the secret (-: standard input)" } },
-        { OF(ADD) | OF(ENROL), { "role", 0, OPT_TEXT, &k->role_name, "ROLE", "member (of the store), host or user (default)" } },
+        { OF(ADD) | OF(ENROL) | OF(JOIN), { "role", 0, OPT_TEXT, &k->role_name, "ROLE", "member (of the store), host or user (default)" } },
         { OF(ENROL), { "for", 0, OPT_TIME, &k->lasts, "TIME", "how long the secret is good; default 1h" } },
         { OF(ADD), { "next", 0, OPT_FLAG, &k->next, NULL, "it will be in use, and is let in already" } },
         { OF(ROTATE), { "use", 0, OPT_FLAG, &k->use, NULL, "put the second key first" } },

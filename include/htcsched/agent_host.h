@@ -42,6 +42,10 @@ typedef struct htc_agent_host_options {
     const char *objects_dir; /**< where objects lie that tasks make and others read (HTC_CALL_OBJECT_ROOM and those after it), below it in a
                                   directory of this uid's own. Of tasks that are confined: a user's alone. On the file system of data_dir an output
                                   becomes an object without being copied. NULL: there are none. Since: 0.2 */
+    struct htc_host_keys *keys; /**< of host, from htc_host_keys_open: HTC_CALL_DIAL reaches tcp:// addresses by them. Those that name nobody are
+                                     answered by a member's key, others by the key of that name, with the role that it is pinned with; kept. NULL: only
+                                     unix: addresses are reached. Since: 0.2 */
+    uint32_t own_places; /**< 1: the place of a job's outputs below data_dir is made when it is needed: no gateway makes it. Since: 0.2 */
 } htc_agent_host_options;
 
 /**

@@ -142,11 +142,12 @@ HTC_API const char *htc_config_key(size_t i, const char **allowed, const char **
 typedef struct htc_config_site {
     size_t      size;    /**< sizeof(htc_config_site), set by the caller */
     const char *name;    /**< lent by the configuration */
-    const char *adapter; /**< "fork" */
-    uint32_t    cores;   /**< slots; 0 in the file: a share of max(4, cores of this machine) less what other sites name */
+    const char *adapter; /**< "fork": this machine, "join": the host whose key has the site's name */
+    uint32_t    cores;   /**< slots; of a host that joins the most that it may have, 0 in the file: 64. Else 0 in the file: a share of max(4, cores of this machine) less what other sites name */
     uint32_t    node_cores; /**< the largest task, in cores */
-    uint64_t    memory;  /**< that its tasks may reserve, bytes; 0 in the file: this machine's; sites that name none divide what is left */
+    uint64_t    memory;  /**< that its tasks may reserve, bytes; 0 in the file: this machine's, or 0 of a host that joins; sites that name none divide what is left */
     uint64_t    task_memory; /**< reserved for a task that names no figure, bytes; 0 in the file: memory / cores */
+    const char *const *users; /**< of a host that joins the users that it serves, NULL at the end, none: the owner alone; else NULL. Since: 0.2 */
 } htc_config_site;
 
 /**

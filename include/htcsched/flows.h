@@ -51,10 +51,11 @@ typedef struct htc_flows_options {
     htc_ns      tt_ns;     /**< where the time threshold of "flds" begins; 0: its default */
     uint64_t    ratio;     /**< of "flds" and "rlds", in millionths; 0: 500,000 */
     uint64_t    bytes_per_s; /**< between two nodes, for these policies; 0: 125,000,000 */
+    uint32_t    owner;     /**< HTC_FLOW_USER of its number (htcsched/work.h) */
 } htc_flows_options;
 
 /** Options that are all default. */
-#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
+#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
 
 /** Where a flow stands. */
 typedef enum htc_flows_state {

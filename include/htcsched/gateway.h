@@ -25,6 +25,11 @@ typedef struct htc_site_options {
     uint64_t    memory;  /**< of its node, bytes: running tasks never reserve more; 0: not known, nothing is reserved */
     uint32_t    node_cores; /**< the largest task, in cores; 0: cores */
     uint64_t    task_memory; /**< reserved for a task that names no figure, bytes, at most memory; 0: memory / cores */
+    uint32_t    joins; /**< 1: a host beyond this machine, there when it says so (htcsched/joined.h) through a secure channel, with a key of the
+                            site's name and the role HTC_KEY_HOST. cores: the most slots that it may have; memory 0: what it says.
+                            Since: 0.2 */
+    const char *const *users; /**< joins: names of the users whose agents it gets, up to a colon, NULL at the end; none, or NULL: the owner's alone;
+                                     copied. Since: 0.2 */
 } htc_site_options;
 
 /** What keeps the tasks of different users apart; the first is the safe default. */
@@ -71,6 +76,18 @@ typedef struct htc_gateway_options {
     uint32_t    owner_only; /**< 1: a Unix peer of another uid than owner_uid is no user, only an agent */
     htc_ns   content_grace_ns; /**< data.content_grace_s: uploads that no job names are kept this long after they were asked for; 0: 24 h */
     uint32_t slots_max; /**< agent.slots_max: slots that one agent fills at most, 1 to 64; above 1 LAUNCH says how many; 0: 1 */
+    /**
+     * The public keys of the hosts that may join, as a ring's text (htc_keyring_text): each host is told all, so that hosts know each other. NULL: they
+     * are not told. Since: 0.2
+     *
+     * @param[in]  ctx   hosts_ctx
+     * @param[out] out   gets at most room bytes; may be NULL if room is 0
+     * @param[in]  room  of out in bytes
+     * @return how many bytes the whole takes
+     */
+    size_t (*hosts)(void *ctx, char *out, size_t room);
+    void       *hosts_ctx;  /**< kept. Since: 0.2 */
+    const char *store_join; /**< HOST:PORT where hosts that join reach the store; copied; NULL, "": nowhere. Since: 0.2 */
 } htc_gateway_options;
 
 /** A gateway, as a machine: self of htc_gateway_ops. */

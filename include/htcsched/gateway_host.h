@@ -16,6 +16,9 @@ extern "C" {
 /** What works beside a gateway's host. */
 typedef struct htc_gateway_host htc_gateway_host;
 
+/** The most of htc_gateway_host_options.agent_args. */
+#define HTC_GATEWAY_HOST_ARGS_MAX 16
+
 /** Where things are. */
 typedef struct htc_gateway_host_options {
     size_t      size;       /**< sizeof(htc_gateway_host_options) */
@@ -27,6 +30,8 @@ typedef struct htc_gateway_host_options {
     uint64_t    blob_bytes_max; /**< of one upload; 0: 2^40 */
     uint32_t    apart;      /**< htc_apart: HTC_APART_UID lets agents of other uids pass to slots, uploads and outputs */
     uint64_t    uploads_max; /**< data.uploads_max: bytes that unfinished uploads may come to, as announced; 0: 64 GiB */
+    const char *const *agent_args; /**< more words for the program, behind the others, at most HTC_GATEWAY_HOST_ARGS_MAX; NULL at the end; kept.
+                                        NULL: none. Since: 0.2 */
 } htc_gateway_host_options;
 
 /** Room for the sentence of htc_gateway_host_apart. */

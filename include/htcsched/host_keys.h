@@ -16,7 +16,8 @@
  * of the loop is sealed together. htcsched/channel.h has the handshakes, htcsched/keys.h the files.
  *
  * **Changes without a stop.** htc_host_keys_load, or SIGHUP where the host handles signals, reads the files anew: connections whose
- * other end is revoked or no longer known are closed, and both ends are told; new keys are shown from then on. A second key in the
+ * other end is revoked or no longer known are closed, and both ends are told; new keys are shown from then on. With look_ns that is done
+ * whenever somebody else has changed a file. A second key in the
  * key file is announced to the other ends, which pin it as their next one, in memory and in their ring file. A file that cannot be
  * read changes nothing.
  *
@@ -51,6 +52,7 @@ typedef struct htc_host_keys_options {
     uint32_t    rate;          /**< handshakes a second from one address, in the long run; 0: 16 */
     uint32_t    burst;         /**< and at once; 0: 64 */
     htc_ns      handshake_ns;  /**< time to show a key; 0: 10 s */
+    htc_ns      look_ns;       /**< look so often whether a file was changed, and read all anew then; 0: never */
 } htc_host_keys_options;
 
 /**
@@ -108,6 +110,16 @@ typedef struct htc_host_keys_dial_options {
     uint32_t    peer_role; /**< htc_key_role of who has to answer; 0: HTC_KEY_MEMBER */
     uint32_t    port;      /**< number handed to the machine in htc_peer_info.port */
     uint32_t    only_xx;   /**< 1: never IK (htcsched/channel.h) */
+    /**
+     * Called in the loop's thread whenever a try ends before both ends know each other, or a connection because one of them does not know the
+     * other, or no longer. NULL: nobody is told but the log.
+     *
+     * @param[in] ctx     refused_ctx
+     * @param[in] why     HTC_EDENIED: one of the two is not known to the other, or not let in; HTC_EUNREACHABLE: nobody answers there; others
+     * @param[in] reason  in words; ends with a zero byte
+     */
+    void (*refused)(void *ctx, htc_status why, const char *reason);
+    void *refused_ctx; /**< kept */
 } htc_host_keys_dial_options;
 
 /**
@@ -123,6 +135,19 @@ typedef struct htc_host_keys_dial_options {
  */
 HTC_API htc_status htc_host_keys_dial(htc_host_keys *keys, const htc_host_keys_dial_options *options, uint32_t *peer,
                                       htc_error *error);
+
+/**
+ * The public keys that are known with one role, as a ring's text: to be told to others.
+ *
+ * @param[in]  keys  not NULL
+ * @param[in]  role  htc_key_role; 0: all
+ * @param[out] out   gets at most room bytes, no end behind them; may be NULL if room is 0
+ * @param[in]  room  of out in bytes
+ * @return how many bytes the whole takes; 0 also if memory is short
+ *
+ * Cost: O(keys).   Since: 0.2
+ */
+HTC_API size_t htc_host_keys_text(const htc_host_keys *keys, uint32_t role, char *out, size_t room);
 
 /** What came of connections so far. */
 typedef struct htc_host_keys_counts {

@@ -33,6 +33,7 @@
 #include "htcsched/hierarchy.h"
 #include "htcsched/host.h"
 #include "htcsched/host_keys.h"
+#include "htcsched/joined.h"
 #include "htcsched/keyring.h"
 #include "htcsched/keys.h"
 #include "htcsched/kv.h"

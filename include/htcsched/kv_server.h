@@ -87,6 +87,17 @@ typedef struct htc_kv_namespace {
     uint32_t  w;    /**< 1 to n; 0: 2. A read sees what was answered before it if r + w > n */
 } htc_kv_namespace;
 
+/** The most prefixes of an htc_kv_reach. */
+#define HTC_KV_REACH_MAX 128
+
+/** What a connection may reach. */
+typedef struct htc_kv_reach {
+    uint32_t all;   /**< 1: everything */
+    uint32_t count; /**< of prefixes */
+    char     prefix[HTC_KV_REACH_MAX][32]; /**< keys that begin with one of these, text; leases too. Nothing else: not how many keys there
+                                                are, nor who keeps them */
+} htc_kv_reach;
+
 /** How a server works; every field's zero is its default. */
 typedef struct htc_kv_server_options {
     size_t        size;            /**< sizeof(htc_kv_server_options) */
@@ -187,6 +198,16 @@ typedef struct htc_kv_server_options {
      * @param[in] ctx  cpu_ctx
      */
     size_t (*resident)(void *ctx);
+    /**
+     * What a connection of the library's own clients may reach: asked when it is opened. NULL: everything, whoever it is. Since: 0.2
+     *
+     * @param[in]  ctx     admit_ctx
+     * @param[in]  opened  body of HTC_IN_OPENED: who it is (htc_peer_info, htc_peer_identity_read)
+     * @param[out] reach   nothing, to be filled
+     * @return HTC_OK; else it is closed with this status
+     */
+    htc_status (*admit)(void *ctx, htc_bytes opened, htc_kv_reach *reach);
+    void *admit_ctx; /**< kept. Since: 0.2 */
 } htc_kv_server_options;
 
 /** A server, as a machine: self of htc_kv_server_ops. */

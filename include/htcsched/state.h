@@ -96,7 +96,10 @@ typedef enum htc_state_place {
     HTC_STATE_LOG,                /**< log/ */
     HTC_STATE_RUN,                /**< run/: pid files */
     HTC_STATE_CONFIG,             /**< htc.ini */
-    HTC_STATE_OPERATOR            /**< operator: the token that gives an operator's rights, for its owner alone to read */
+    HTC_STATE_OPERATOR,           /**< operator: the token that gives an operator's rights, for its owner alone to read */
+    HTC_STATE_KEY,                /**< key: the system's own key file (htcsched/keys.h), where hosts join. Since: 0.2 */
+    HTC_STATE_RING,               /**< ring: the public keys of the hosts that may. Since: 0.2 */
+    HTC_STATE_ONCE                /**< once: one-time secrets that are open. Since: 0.2 */
 } htc_state_place;
 /**
  * The absolute path of a place.

@@ -110,6 +110,11 @@ HTC_API const char *htc_spec_warnings(const htc_spec *spec);
  *  has ended. */
 #define HTC_FLOW_EXECUTABLE "htc:flow"
 
+/** Whose flow has this number: 0: of whoever started the system; else the uid, on the system's machine, of the user. Of nobody else a
+ *  seat at it is run, and in a store the keys of all flows of a user begin with the same (f/ or w/ and this number in eight hexadecimal
+ *  digits). Since: 0.2 */
+#define HTC_FLOW_USER(number) ((uint32_t)((uint64_t)(number) >> 32))
+
 /** Limits of a task; 0 = none. Sizes in bytes, times in ns. */
 typedef struct htc_limits {
     htc_ns   wall;           /**< WallTimeLimit */

@@ -56,6 +56,14 @@
     X(NUDGE, 314)                                                                                                      \
     X(SLOTS, 315)                                                                                                      \
     X(SLOTS_HELD, 316)                                                                                                 \
+    /* hosts that join: lib/roles/runtime/joined_wire.h says their payloads */                                         \
+    X(JOINED_HELLO, 350)                                                                                               \
+    X(JOINED_WELCOME, 351)                                                                                             \
+    X(JOINED_LAUNCH, 352)                                                                                              \
+    X(JOINED_LAUNCHED, 353)                                                                                            \
+    X(JOINED_KILL, 354)                                                                                                \
+    X(JOINED_CALL, 355)                                                                                                \
+    X(JOINED_ANSWER, 356)                                                                                              \
     /* workers: lib/roles/worker/worker_wire.h says their payload */                                                   \
     X(WORKER_LOAD_ASK, 320) /* seq */                                                                                  \
     X(WORKER_LOAD, 321)     /* seq, tasks */                                                                           \
@@ -79,7 +87,7 @@
 typedef enum htc_wire_type { HTC_WIRE_TABLE(HTC__WIRE_ENUM) } htc_wire_type;
 #undef HTC__WIRE_ENUM
 
-typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT, HTC_WIRE_ROLE_STORE_MEMBER, HTC_WIRE_ROLE_WORKER } htc_wire_role;
+typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT, HTC_WIRE_ROLE_STORE_MEMBER, HTC_WIRE_ROLE_WORKER, HTC_WIRE_ROLE_JOINED } htc_wire_role;
 
 /* Name of a type for traces and logs; "?" for an unknown one. */
 const char *htc_wire_name(uint16_t type);

@@ -137,6 +137,25 @@ grep -rqx "of ada" "$top/home-ada/rooted" || fail "results: $(find "$top/home-ad
 as ben 0 submit --wait -- sh -c 'id -u; cat "'"$rooted"'"/data/out/1/*/*/* "'"$rooted"'"/slots/*/scratch/1.*/out/* 2> /dev/null; true' ::: 1 2 3 4
 as ben 0 logs last.0
 [ "$out" = "$ben" ] || fail "ben's task: $out"
+# A flow of ada's: its tasks have her uid, and nobody but she and root reaches its records.
+printf 'a: sh -c "id -u > made"\nb: after=a sh -c "id -u"\nc: after=a sh -c "id -u"\n' > "$top/home-ada/f.flow"
+flow=$((ada * 4294967296 + 1)) record=$(printf 'f/%08x00000001' "$ada")
+run_as ada sh -c "cd $top/home-ada && $top/build/examples/htc --dir $rooted flow run f.flow --agents 2" > "$top/flow.out" 2>&1 || fail "ada's flow: $(cat "$top/flow.out")"
+grep -q "^flow $flow: 3 done, 0 failed" "$top/flow.out" || fail "ada's flow: $(cat "$top/flow.out")"
+[ "$(cat "$top/home-ada/made")" = "$ada" ] || fail "a task of ada's flow: $(ls -l "$top/home-ada")"
+as ada 0 flow logs "$flow.b"
+[ "$out" = "$ada" ] || fail "a task of ada's flow wrote: $out"
+as ada 0 flow status "$flow"
+expect 0 "${R[@]}" flow status "$flow"
+as ada 0 kv --store "unix:$rooted/kvd.sock" --json get "$record/h"
+for key in "$record/h" u/ben g/agent f/0000000000000001/h; do as ben 4 kv --store "unix:$rooted/kvd.sock" get $key; done
+for key in "$record/h" "$record/l/0000000000000000" u/ben f/0000000000000001/h; do as ben 4 kv --store "unix:$rooted/kvd.sock" put $key x; done
+for prefix in f/ "$record" u/ ''; do as ben 4 kv --store "unix:$rooted/kvd.sock" scan $prefix; done
+as ben 4 flow status "$flow"
+as ben 4 flow cancel "$flow"
+printf 'x: true\n' > "$top/root.flow"
+expect 0 "${R[@]}" flow run "$top/root.flow"
+as ada 4 flow status 1
 expect 0 "${R[@]}" submit --wait -- id -u
 expect 0 "${R[@]}" logs last
 [ "$out" = "$(id -u)" ] || fail "the owner's own task: $out"

@@ -205,7 +205,7 @@ static void hear(void)
 
 static void hear_welcome(htc_status status)
 {
-    htc_agent_welcome_write(&body, &(htc_agent_welcome){ status, 10 * HTC_SECOND, 30 * HTC_SECOND });
+    htc_agent_welcome_write(&body, &(htc_agent_welcome){ status, 10 * HTC_SECOND, 30 * HTC_SECOND, "" });
     hear();
 }
 

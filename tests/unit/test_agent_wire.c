@@ -100,7 +100,7 @@ Test(agent_wire, answers_of_the_gateway_read_back)
     cr_expect(a2.seq == 3 && a2.flags == HTC_AGENT_STOP && a2.revoked == HTC_AGENT_HELD_MAX && a2.cancelled == 1);
     cr_expect(same_attempt(&a2.revoke[127], &answer.revoke[127]) && same_attempt(&a2.cancel[0], &answer.cancel[0]));
 
-    htc_agent_welcome welcome = { HTC_ENOTFOUND, 10 * HTC_SECOND, 30 * HTC_SECOND }, w2;
+    htc_agent_welcome welcome = { HTC_ENOTFOUND, 10 * HTC_SECOND, 30 * HTC_SECOND, "tcp://10.0.0.1:7421" }, w2;
     htc_agent_welcome_write(&b, &welcome);
     r = payload(HTC_WIRE_AGENT_WELCOME);
     cr_assert(eq(int, htc_agent_welcome_read(&r, &w2), HTC_OK));

@@ -6,6 +6,7 @@
 #include "core/fault.h"
 #include "core/util.h"
 #include "kvs/cell/change.h"
+#include "kvs/front/reach.h"
 #include "kvs/wire/owners_wire.h"
 
 /* Bytes of answers a step hands over, so that it has room for a commit too. */
@@ -32,6 +33,7 @@ typedef struct conn {
     uint16_t welcomed; /* the version that both speak; 0: not yet */
     uint32_t routes;   /* its client has asked who has which key */
     uint64_t alone; /* the message that was asked with nothing beside it, the newest */
+    htc_kv_reach *reach; /* NULL: everything */
 } conn;
 
 typedef struct part {
@@ -95,8 +97,23 @@ htc_status htc__kv_native_opened(htc__kv_native *n, uint32_t peer, htc_output *o
     return HTC_OK;
 }
 
+htc_status htc__kv_native_confine(htc__kv_native *n, uint32_t peer, const htc_kv_reach *reach)
+{
+    conn *c = conn_of(n, peer);
+    if (!c || reach->all)
+        return HTC_OK;
+    c->reach = htc__alloc(&n->env, sizeof *c->reach);
+    if (!c->reach)
+        return HTC_ENOMEM;
+    *c->reach = *reach;
+    return HTC_OK;
+}
+
 void htc__kv_native_closed(htc__kv_native *n, uint32_t peer)
 {
+    conn *c = conn_of(n, peer);
+    if (c)
+        htc__free(&n->env, c->reach, sizeof *c->reach);
     htc__kv_watches_closed(&n->watches, peer);
     htc__table_remove(&n->conns, (htc_bytes){ &peer, sizeof peer });
 }
@@ -112,6 +129,8 @@ static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reade
         version = n->speaks;
     if (role != HTC_WIRE_ROLE_STORE_CLIENT)
         return refuse_peer(n, peer, id, HTC_EPROTO, "not a client of the store", out);
+    if (!conn_of(n, peer) && n->admits)
+        return refuse_peer(n, peer, id, HTC_EDENIED, "it is not known who this is", out);
     if (!conn_of(n, peer)) /* its OPENED was lost or is late: who greets is there */
         status = htc__kv_native_opened(n, peer, out);
     conn *c = conn_of(n, peer);
@@ -354,10 +373,36 @@ static void hint(const htc__kv_native *n, const htc_kv_request *read, htc_reader
     hint_keys(n, keys, known);
 }
 
+/* Watches have no answer of their own that would say so. */
+static int may_watch(const conn *c, htc_reader r)
+{
+    uint64_t           session, taken;
+    int                repeated;
+    htc__kv_watch_wish wish;
+    if (!c->reach)
+        return 1;
+    htc__kv_watch_read(&r, &session, &repeated, &taken);
+    while (htc__kv_watch_wish_next(&r, &wish))
+        if (wish.kind != HTC__KV_WISH_END && !htc__kv_reach_has(c->reach, wish.key))
+            return 0;
+    return 1;
+}
+
+static int is_out_of_reach(const asking *a, const htc_kv_request *q, htc_kv_result *result)
+{
+    if (!a->c->reach || htc__kv_reach_allows(a->c->reach, q))
+        return 0;
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .status = HTC_EDENIED,
+                               .value = htc_bytes_of("this connection may not reach that key") };
+    return 1;
+}
+
 /* A user's key opens the store to requests; who keeps it is the members' own affair. */
 static int may_ask(const asking *a, const htc__kv_head *head, const htc_kv_request *q, htc_kv_result *result)
 {
     const htc__kv_backend *b = &a->n->backend;
+    if (is_out_of_reach(a, q, result))
+        return 0;
     if (head->since > HTC__KV_LEAP_MAX && head->since - HTC__KV_LEAP_MAX > a->n->clock && q->op != HTC_KV_GET && q->op != HTC_KV_SCAN) {
         *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op,
                                    .status = HTC_EINVAL,
@@ -481,6 +526,8 @@ htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_outp
         return hello(n, in->peer, id, &r, out);
     if (!c || !c->welcomed)
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "no greeting", out);
+    if (r.status == HTC_OK && type == HTC_WIRE_KV_WATCH && !may_watch(c, r))
+        return refuse_peer(n, in->peer, id, HTC_EDENIED, "it watches keys that it may not reach", out);
     if (r.status == HTC_OK && type == HTC_WIRE_KV_WATCH) {
         htc_status status = htc__kv_watches_input(&n->watches, in->peer, c->session, id, r);
         return status == HTC_EPROTO ? refuse_peer(n, in->peer, id, status, "broken watch", out) : status;
@@ -672,6 +719,8 @@ void htc__kv_native_free(htc__kv_native *n)
     for (htc__kv_native_message *m; (m = htc__slot_map_any(&n->messages)) != NULL;)
         message_free(n, m);
     htc__kv_watches_free(&n->watches);
+    for (htc__node *node = n->conns.head[0]; node; node = node->next[0])
+        htc__free(&n->env, ((conn *)htc__node_value(node))->reach, sizeof(htc_kv_reach));
     htc__table_free(&n->conns);
     htc__slot_map_free(&n->messages);
     htc_buf_free(&n->body);

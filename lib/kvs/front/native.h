@@ -6,6 +6,7 @@
 #ifndef HTC_KVS_NATIVE_H
 #define HTC_KVS_NATIVE_H
 
+#include "htcsched/kv_server.h"
 #include "kvs/cell/face.h"
 #include "kvs/wire/kv_wire.h"
 #include "kvs/util/slot_map.h"
@@ -20,6 +21,7 @@ typedef struct htc__kv_native {
     htc__kv_face    face; /* what the backend answers to */
     uint32_t        connections_max, inflight_max;
     size_t          output_max;
+    uint32_t        admits; /* who is connected is asked for what it may reach: nobody else is heard */
     uint16_t        speaks; /* the highest version that is spoken; 0: HTC_WIRE_VERSION */
     htc__kv_watches watches; /* its bounds are to be filled too */
 
@@ -42,6 +44,8 @@ void htc__kv_native_init(htc__kv_native *n);
 void htc__kv_native_free(htc__kv_native *n);
 
 htc_status htc__kv_native_opened(htc__kv_native *n, uint32_t peer, htc_output *out);
+/* After it was opened: it may reach no more than that. Copied. */
+htc_status htc__kv_native_confine(htc__kv_native *n, uint32_t peer, const htc_kv_reach *reach);
 void       htc__kv_native_closed(htc__kv_native *n, uint32_t peer);
 htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_output *out);  /* HTC_IN_MESSAGE */
 htc_status htc__kv_native_frames(htc__kv_native *n, const htc_input *in, htc_output *out); /* HTC_IN_FRAMES */

@@ -74,7 +74,12 @@ static htc_status opened(htc_kv_server *s, const htc_input *in, htc_output *out)
     htc_peer_info info = { 0 };
     if (s->resp && htc_peer_info_read(in->body, &info) == HTC_OK && info.port == s->options.resp_port)
         return htc__resp_input(s->resp, in, out);
-    return htc__kv_native_opened(&s->native, in->peer, out);
+    htc_kv_reach reach = { .all = s->options.admit == NULL };
+    htc_status   status = s->options.admit ? s->options.admit(s->options.admit_ctx, in->body, &reach) : HTC_OK;
+    if (status != HTC_OK)
+        return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = in->peer, .status = status });
+    status = htc__kv_native_opened(&s->native, in->peer, out);
+    return status == HTC_OK ? htc__kv_native_confine(&s->native, in->peer, &reach) : status;
 }
 
 static htc_status closed(htc_kv_server *s, const htc_input *in, htc_output *out)
@@ -383,6 +388,7 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     s->native.connections_max = o.connections_max;
     s->native.inflight_max = o.inflight_max;
     s->native.output_max = o.output_max;
+    s->native.admits = o.admit != NULL;
     s->native.watches.watches_max = or32(o.watches_max, 1024);
     s->native.watches.marks_max = or32(o.watch_marks_max, 16384);
     htc__kv_native_init(&s->native);

@@ -13,6 +13,7 @@
 
 #include "core/util.h"
 #include "htcsched/config.h"
+#include "net/loop/address.h"
 #include "net/loop/host_private.h"
 #include "net/files/proc.h"
 
@@ -20,7 +21,7 @@
 #define SITES_MAX 256
 #define LIST_MAX 1024
 
-typedef enum kind { LOOPBACK = 1, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS, REAL } kind;
+typedef enum kind { LOOPBACK = 1, ADDRESS, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS, REAL } kind;
 
 /* allowed: for people, and for CHOICE the very list (separated by |). min and max: NUMBER, SIZE; SECONDS in seconds. */
 static const struct key {
@@ -30,6 +31,7 @@ static const struct key {
     double      min, max;
 } keys[] = {
     { "server.listen", LOOPBACK, "", "empty (Unix socket alone) or 127.0.0.1:PORT; nothing beyond loopback yet", 0, 0 },
+    { "server.join", ADDRESS, "", "empty (no host joins) or the HOST:PORT of this machine where hosts with keys join, not 0.0.0.0", 0, 0 },
     { "server.others", CHOICE, "off", "off|on", 0, 0 },
     { "server.connections_max", NUMBER, "1024", "16 to 65536", 16, 65536 },
     { "server.strangers_max", NUMBER, "0", "0 (three quarters of server.connections_max) to 65536", 0, 65536 },
@@ -64,6 +66,7 @@ static const struct key {
     { "db.mode", CHOICE, "interval", "sync|interval|memory|on|batch|off", 0, 0 },
     { "db.metrics", LOOPBACK, "", "empty (none) or 127.0.0.1:PORT; nothing beyond loopback", 0, 0 },
     { "db.sync_ms", MILLISECONDS, "5", "0 to 60000 milliseconds", 0, 60000 },
+    { "db.join", ADDRESS, "", "empty or the HOST:PORT of this machine where hosts that join reach the store, not 0.0.0.0", 0, 0 },
     { "data.stage_retry", NUMBER, "3", "0 to 100", 0, 100 },
     { "data.content_grace_s", SECONDS, "86400", "60 to 31536000 seconds", 60, 31536000 },
     { "data.uploads_max", SIZE, "64G", "1M to 1024T", 1048576, 1125899906842624.0 },
@@ -75,23 +78,28 @@ static const struct key {
 #define KEYS (sizeof keys / sizeof *keys)
 
 static const struct key site_keys[] = {
-    { "adapter", CHOICE, "fork", "fork", 0, 0 },
-    { "cores", NUMBER, "0", "0 (what the other sites leave) to 100000", 0, 100000 },
+    { "adapter", CHOICE, "fork", "fork|join", 0, 0 },
+    { "cores", NUMBER, "0", "0 (what the other sites leave; adapter join: 64) to 100000", 0, 100000 },
     { "node_cores", NUMBER, "0", "0 (cores) to 100000", 0, 100000 },
     { "memory", SIZE, "0", "0 (what there is) to 1024T", 0, 1125899906842624.0 },
     { "task_memory", SIZE, "0", "0 (memory divided by cores) to memory", 0, 1125899906842624.0 },
+    { "users", LIST, "", "adapter join: names of the users that the host serves, separated by commas; empty: the owner alone", 0, 0 },
 };
-enum { SITE_ADAPTER, SITE_CORES, SITE_NODE_CORES, SITE_MEMORY, SITE_TASK_MEMORY, SITE_KEYS };
-
-typedef struct site {
-    char *name;
-    char *values[SITE_KEYS];
-} site;
+enum { SITE_ADAPTER, SITE_CORES, SITE_NODE_CORES, SITE_MEMORY, SITE_TASK_MEMORY, SITE_USERS, SITE_KEYS };
+enum { ADAPTER_FORK, ADAPTER_JOIN };
+static const char *const adapters[] = { "fork", "join" };
+#define JOIN_CORES 64 /* that a host may join with, where nothing is said */
 
 typedef struct list {
     const char **items; /* each a string of its own; NULL at the end */
     size_t       count;
 } list;
+
+typedef struct site {
+    char *name;
+    char *values[SITE_KEYS];
+    list  users;
+} site;
 
 struct htc_config {
     const htc_env    *env;
@@ -166,6 +174,16 @@ static int loopback_of(const char *text)
     return htc__is_loopback(address) ? 0 : -1;
 }
 
+/* "HOST:PORT" that others can dial, or nothing; 0, or -1. */
+static int address_of(const char *text)
+{
+    char     host[HTC__HOST_NAME_MAX];
+    uint16_t port;
+    if (!text[0])
+        return 0;
+    return htc__address_split(text, host, &port) && port && strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0 ? 0 : -1;
+}
+
 /* The value as a number in the unit of the key; -1 if it is not allowed. */
 static int value_of(const struct key *k, const char *text, double *out)
 {
@@ -176,6 +194,8 @@ static int value_of(const struct key *k, const char *text, double *out)
         return 0;
     case LOOPBACK:
         return loopback_of(text);
+    case ADDRESS:
+        return address_of(text);
     case CHOICE:
         choice = choice_of(k->allowed, text);
         *out = choice;
@@ -281,9 +301,11 @@ static htc_status set_site(htc_config *c, const char *key, const char *value, ht
         site *s = site_named(c, name, len);
         if (!s)
             return htc__error(error, HTC_ECONFIG, "more than %d sites, or out of memory", SITES_MAX);
+        if (i == SITE_USERS && list_set(c->env, &s->users, value) != HTC_OK)
+            return htc__error(error, HTC_ECONFIG, "%.80s: more than %d words, or out of memory", key, LIST_MAX);
         return keep(c->env, &s->values[i], value, error);
     }
-    return htc__error(error, HTC_ECONFIG, "unknown key %.80s: a site has adapter, cores, node_cores, memory and task_memory", key);
+    return htc__error(error, HTC_ECONFIG, "unknown key %.80s: a site has adapter, cores, node_cores, memory, task_memory and users", key);
 }
 
 /* The keys of the same section, for whoever mistyped one. */
@@ -390,6 +412,11 @@ static int on_value(void *arg, const char *section, const char *name, const char
     return 1;
 }
 
+static int is_joined(const site *s)
+{
+    return s && choice_of(site_keys[SITE_ADAPTER].allowed, s->values[SITE_ADAPTER] ? s->values[SITE_ADAPTER] : "") == ADAPTER_JOIN;
+}
+
 /* What one key alone cannot say. */
 static htc_status check_sites(const htc_config *c, htc_error *error)
 {
@@ -399,6 +426,11 @@ static htc_status check_sites(const htc_config *c, htc_error *error)
         if (s.task_memory > s.memory && s.memory)
             return htc__error(error, HTC_ECONFIG, "site.%s.task_memory: a task would reserve %llu bytes, and the site has %llu", s.name,
                               (unsigned long long)s.task_memory, (unsigned long long)s.memory);
+        int joins = is_joined(&c->sites[i]);
+        if (joins && (!htc_config_text(c, "server.join")[0] || !htc_config_text(c, "db.join")[0]))
+            return htc__error(error, HTC_ECONFIG, "site.%s.adapter = join needs server.join and db.join, where its host reaches this machine", s.name);
+        if (!joins && c->sites[i].users.count)
+            return htc__error(error, HTC_ECONFIG, "site.%s.users is for adapter = join", s.name);
     }
     return HTC_OK;
 }
@@ -474,6 +506,7 @@ void htc_config_destroy(htc_config *c)
         htc__strfree(c->env, c->sites[i].name);
         for (size_t k = 0; k < SITE_KEYS; k++)
             htc__strfree(c->env, c->sites[i].values[k]);
+        list_free(c->env, &c->sites[i].users);
     }
     htc__free(c->env, c->gateway_sites, c->gateway_sites_count * sizeof *c->gateway_sites);
     htc__free(c->env, c, sizeof *c);
@@ -563,14 +596,16 @@ static uint64_t site_number(const site *s, size_t key)
     return (uint64_t)v;
 }
 
-/* All sites are this machine: those that name no slots divide what the others leave of it, the first ones one more; at least 1. */
+/* All sites but those that hosts join are this machine: those that name no slots divide what the others leave of it, the first ones one more; at least 1. */
 static uint32_t site_cores(const htc_config *c, const site *s)
 {
     uint32_t cores = (uint32_t)site_number(s, SITE_CORES), machine = machine_cores(), left = machine > 4 ? machine : 4;
     uint32_t unnamed = 0, at = 0;
-    if (cores)
-        return cores;
+    if (cores || is_joined(s))
+        return cores ? cores : JOIN_CORES;
     for (size_t i = 0; s && i < c->sites_count; i++) {
+        if (is_joined(&c->sites[i]))
+            continue;
         uint32_t named = (uint32_t)site_number(&c->sites[i], SITE_CORES);
         left -= named < left ? named : left;
         at = &c->sites[i] == s ? unnamed : at;
@@ -580,17 +615,21 @@ static uint32_t site_cores(const htc_config *c, const site *s)
     return cores ? cores : 1;
 }
 
-/* All sites are this machine: those that name no memory divide what the others leave, by their slots. */
+/* All sites but those that hosts join are this machine: those that name no memory divide what the others leave, by their slots. */
 static uint64_t unnamed_memory(const htc_config *c, const site *s, uint32_t cores)
 {
     uint64_t left = htc__machine_memory(), all_cores = 0;
     for (size_t i = 0; s && i < c->sites_count; i++) {
+        if (is_joined(&c->sites[i]))
+            continue;
         uint64_t named = site_number(&c->sites[i], SITE_MEMORY);
         all_cores += named ? 0 : site_cores(c, &c->sites[i]);
         left -= named < left ? named : left;
     }
     return all_cores > cores ? left / all_cores * cores : left;
 }
+
+static const char *const no_users[] = { NULL };
 
 htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *site_out)
 {
@@ -599,18 +638,21 @@ htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *s
     const site *s = c->sites_count ? &c->sites[i] : NULL;
     htc_config_site  known = { .size = sizeof known }, *out = &known;
     out->name = s ? s->name : "local";
-    out->adapter = "fork";
+    int joins = is_joined(s);
+    out->adapter = adapters[joins ? ADAPTER_JOIN : ADAPTER_FORK];
+    if (joins)
+        out->users = s->users.items ? s->users.items : no_users;
     out->cores = site_cores(c, s);
     out->node_cores = (uint32_t)site_number(s, SITE_NODE_CORES);
     if (!out->node_cores)
         out->node_cores = out->cores;
     out->memory = site_number(s, SITE_MEMORY);
-    if (!out->memory)
+    if (!out->memory && !joins)
         out->memory = unnamed_memory(c, s, out->cores);
     out->task_memory = site_number(s, SITE_TASK_MEMORY);
     if (!out->task_memory)
         out->task_memory = out->memory / out->cores;
-    return htc__options_give(site_out, out, sizeof *out, sizeof *out);
+    return htc__options_give(site_out, out, sizeof *out, offsetof(htc_config_site, users));
 }
 
 htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
@@ -625,10 +667,12 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     for (size_t i = 0; i < n; i++) {
         htc_config_site s = { .size = sizeof s };
         htc_config_site_get(c, i, &s);
-        c->gateway_sites[i] = (htc_site_options){ sizeof(htc_site_options), s.name, s.cores, s.memory, s.node_cores, s.task_memory };
+        c->gateway_sites[i] = (htc_site_options){ .size = sizeof(htc_site_options), .name = s.name, .cores = s.cores, .memory = s.memory, .node_cores = s.node_cores,
+                                                   .task_memory = s.task_memory, .joins = s.users != NULL, .users = s.users };
     }
     o->sites = c->gateway_sites;
     o->n_sites = n;
+    o->store_join = htc_config_text(c, "db.join");
     o->policy = htc_config_text(c, "fair.policy");
     o->fair_users = htc_config_list(c, "fair.users");
     o->weight_profiled = strcmp(htc_config_text(c, "fair.weight"), "profiled") == 0;

@@ -11,7 +11,7 @@
 #include "htcsched/state.h"
 #include "net/loop/host_private.h"
 
-#define PLACES HTC_STATE_OPERATOR
+#define PLACES HTC_STATE_ONCE
 
 struct htc_state {
     const htc_env *env;
@@ -29,6 +29,8 @@ static const struct place {
     [HTC_STATE_DATA] = { "data", 1 },                   [HTC_STATE_SLOTS] = { "slots", 1 },
     [HTC_STATE_LOG] = { "log", 1 },                     [HTC_STATE_RUN] = { "run", 1 },
     [HTC_STATE_CONFIG] = { "htc.ini", 0 },              [HTC_STATE_OPERATOR] = { "operator", 0 },
+    [HTC_STATE_KEY] = { "key", 0 },                     [HTC_STATE_RING] = { "ring", 0 },
+    [HTC_STATE_ONCE] = { "once", 0 },
 };
 
 const char *htc_state_find(const char *const *candidates)

@@ -436,31 +436,6 @@ static void take_back(htc__run *r)
     }
 }
 
-/* Connections of the role's own: to the other workers. */
-static htc_status dial(htc_agent_host *a, uint64_t tag, htc_reader *body)
-{
-    char       address[300];
-    uint8_t    number[4];
-    uint32_t   peer = 0;
-    htc_get_str(body, address, sizeof address);
-    if (htc_reader_done(body) != HTC_OK)
-        return HTC_EPROTO;
-    if (strncmp(address, "unix:", 5) != 0)
-        return HTC_EUNSUPPORTED;
-    htc_status status = htc_host_dial_unix(a->host, address + 5, 0, &peer, NULL);
-    htc__le32_put(number, peer);
-    if (status == HTC_OK)
-        status = htc_host_tell_refused(a->host, peer, HTC_EVENT_REFUSED);
-    return status == HTC_OK ? htc_host_answer(a->host, HTC_CALL_DIAL, tag, HTC_OK, (htc_bytes){ number, sizeof number }) : status;
-}
-
-static void hang_up(htc_agent_host *a, htc_reader *body)
-{
-    uint32_t peer = htc_get_u32(body);
-    if (htc_reader_done(body) == HTC_OK)
-        (void)htc_host_hang_up(a->host, peer);
-}
-
 /* What runs goes on: with fewer slots than that nothing begins until enough has ended. */
 static void set_slots(htc_agent_host *a, uint32_t slots)
 {
@@ -477,9 +452,9 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     if (op == HTC_CALL_STAGE_IN)
         return stage_in(a, tag, &body);
     if (op == HTC_CALL_DIAL)
-        return dial(a, tag, &body);
+        return htc__exec_dial(a, tag, &body);
     if (op == HTC_CALL_HANG_UP) {
-        hang_up(a, &body);
+        htc__exec_hang_up(a, &body);
         return HTC_OK;
     }
     if (op == HTC_CALL_SLOTS) {
@@ -607,6 +582,8 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
     a->agent = o.agent;
     a->durable = o.durable;
     a->outputs_bytes_max = o.outputs_bytes_max;
+    a->keys = o.keys;
+    a->own_places = o.own_places;
     htc_status  status = htc__slot_enter(o.slot_dir, &a->slot_dir, &a->lock_fd, error);
     const char *home = value_in(o.environ, "HOME"), *path = value_in(o.environ, "PATH");
     if (status == HTC_OK && (a->slot_fd = open(a->slot_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)

@@ -95,9 +95,10 @@ struct htc_agent_host {
     char         **confined_paths; /* what they see beside the system; NULL at the end */
     char         **env_pass; /* "NAME=value" that were found; NULL at the end */
     uint64_t       agent;
-    uint32_t       durable;
+    uint32_t       durable, own_places;
     uint64_t       outputs_bytes_max;
     htc__objects_host *objects; /* NULL: there are none */
+    struct htc_host_keys *keys; /* of connections beyond this machine; NULL: there are none */
     htc__run      *runs;
     htc__procs     procs;
     struct event  *poll;
@@ -115,6 +116,10 @@ struct htc_agent_host {
     int            closing;
     uint32_t       in_work; /* pieces of work on the threads */
 };
+
+/* dial.c: HTC_CALL_DIAL, HTC_CALL_HANG_UP */
+htc_status htc__exec_dial(htc_agent_host *a, uint64_t tag, htc_reader *body);
+void       htc__exec_hang_up(htc_agent_host *a, htc_reader *body);
 
 /* exec.c */
 void htc__exec_answer(htc__run *r, uint32_t op, uint64_t tag, htc_status status, const char *text);

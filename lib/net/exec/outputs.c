@@ -46,13 +46,15 @@ static htc_status no_store(outputs *o, const char *path)
     return htc__status_of(why, HTC_ESTAGEOUT);
 }
 
-/* The place of the job is there for as long as the job is; what lies below it is made when it is needed. */
+/* The place of the job is there for as long as the job is, where the gateway makes it; what lies below it is made when it is needed. */
 static int open_above(const outputs *o)
 {
     char job[32];
     int  data = open(o->run->agent->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     snprintf(job, sizeof job, "out/%" PRIu64, o->run->attempt.job);
     int place = data < 0 ? -1 : htc__open_below(data, job, O_PATH | O_DIRECTORY, 0, 0);
+    if (place < 0 && data >= 0 && errno == ENOENT && o->run->agent->own_places)
+        place = htc__make_below(data, job);
     int above = place < 0 ? -1 : htc__make_below(place, o->above + strlen(job) + 1), why = errno;
     if (place >= 0)
         close(place);

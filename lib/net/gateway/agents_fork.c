@@ -210,7 +210,7 @@ void htc__agents_free(htc_gateway_host *g)
 typedef struct launch {
     char        agent[32], slot[16], slots[16], site[128], user[128], uid[16], gid[16];
     uint32_t    place; /* htc__place_kind */
-    const char *argv[26];
+    const char *argv[26 + HTC_GATEWAY_HOST_ARGS_MAX];
     int         in, out, report;
 } launch;
 
@@ -288,6 +288,8 @@ static void name_arguments(const htc_gateway_host *g, launch *l)
     }
     if (l->place == HTC_PLACE_CONFINED)
         l->argv[n++] = "--confine";
+    for (size_t i = 0; g->agent_args && g->agent_args[i] && i < HTC_GATEWAY_HOST_ARGS_MAX; i++)
+        l->argv[n++] = g->agent_args[i];
 }
 
 /* What is asked for has to be what this host can carry out: a user's tasks never run as root for want of a uid. */

@@ -304,6 +304,7 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
     g->blob_bytes_max = o.blob_bytes_max ? o.blob_bytes_max : (uint64_t)1 << 40;
     g->uploads_max = o.uploads_max ? o.uploads_max : (uint64_t)64 << 30;
     g->environ = o.environ;
+    g->agent_args = o.agent_args;
     g->apart = o.apart;
     pthread_mutex_init(&g->blobs, NULL);
     g->agent_path = strdup(o.agent_path);

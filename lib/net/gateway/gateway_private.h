@@ -26,7 +26,7 @@ struct htc_gateway_host {
     htc_host          *host;
     htc__hook          hook;
     char              *state_dir, *agent_path, *config_path, *data_dir;
-    const char *const *environ;
+    const char *const *environ, *const *agent_args;
     uint32_t           durable;
     uint64_t           blob_bytes_max;
     uint32_t           apart; /* htc_apart */

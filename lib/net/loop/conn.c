@@ -176,7 +176,7 @@ void htc__conn_drop(htc__conn *c, htc_status why)
     c->fd = -1;
     if (c->secure) {
         htc__secure_gone(c);
-        if (c->dialled && !c->told) /* nobody there, or not the one who should be */
+        if (c->dialled && (!c->told || why == HTC_EDENIED)) /* nobody there, or not the one who should be, or we are not let in */
             c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
     }
     htc__stream_gone(c);
@@ -342,6 +342,12 @@ htc_status htc_host_hang_up(htc_host *host, uint32_t peer)
     if (!c || !c->dialled || c->state == CONN_DEAD)
         return HTC_ENOTFOUND;
     c->hung_up = 1;
+    if (c->state == CONN_OPEN && c->secure) { /* what was said leaves, and the other end does not take it for a cut */
+        (void)htc_channel_close(c->secure->channel);
+        htc__conn_flush(c);
+    }
+    if (c->state == CONN_DEAD)
+        return HTC_OK;
     if (c->state != CONN_IDLE) {
         htc__conn_drop(c, HTC_ECLOSED);
         return HTC_OK;
@@ -364,7 +370,7 @@ htc_status htc_host_tell_refused(htc_host *host, uint32_t peer, uint32_t op)
 }
 
 /* Its address may be missing because somebody removed it: that says something only of one who was seen there. */
-static void tell_refused(htc__conn *c, int why)
+void htc__conn_tell_refused(htc__conn *c, int why)
 {
     uint8_t number[4];
     if (!c->refused_op || c->refused_told || !(why == ECONNREFUSED || (why == ENOENT && c->was_open)))
@@ -385,7 +391,7 @@ static void dial(htc__conn *c)
     if (fd < 0) {
         c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
         htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
-        tell_refused(c, why);
+        htc__conn_tell_refused(c, why);
         return;
     }
     c->was_open = 1;
@@ -547,7 +553,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
         return;
     if (c->in.len > 0)
         take_kept(c);
-    if (c->dialled && c->state == CONN_OPEN)
+    if (c->dialled && c->state == CONN_OPEN && (!c->secure || htc__secure_spoke(c)))
         c->pause = c->host->options.redial_ns; /* it speaks: the next loss begins with short pauses again */
     if (how == 0 && (c->state == CONN_OPEN || c->state == CONN_SHAKE))
         htc__conn_drop(c, HTC_ECLOSED);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "channel/keyring.h"
 #include "htcsched/keys.h"
@@ -173,6 +174,34 @@ htc_status htc_host_keys_load(htc_host_keys *k, htc_error *error)
     return HTC_OK;
 }
 
+static htc__keys_seen see(const char *path)
+{
+    struct stat st;
+    if (!path || stat(path, &st) != 0)
+        return (htc__keys_seen){ 0 };
+    return (htc__keys_seen){ st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (uint64_t)st.st_size, st.st_ino };
+}
+
+/* Before they are read: what is written meanwhile is seen the next time. 1: one has changed. */
+static int see_all(htc_host_keys *k)
+{
+    const char *const paths[] = { k->key_path, k->ring_path, k->once_path };
+    int               changed = 0;
+    for (size_t i = 0; i < 3; i++) {
+        htc__keys_seen now = see(paths[i]);
+        changed |= memcmp(&now, &k->seen[i], sizeof now) != 0;
+        k->seen[i] = now;
+    }
+    return changed;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    if (see_all(arg))
+        load_and_say(arg);
+}
+
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
     (void)number, (void)what;
@@ -217,6 +246,8 @@ static void keys_free(void *ctx)
         event_free(k->hangup);
     if (k->turn)
         event_free(k->turn);
+    if (k->look)
+        event_free(k->look);
     htc_identity_destroy(k->identity);
     htc_keyring_destroy(k->ring);
     htc_enrolment_destroy(k->enrolment);
@@ -251,6 +282,12 @@ static htc_status make(htc_host_keys *k, const htc_host_keys_options *o)
     if (status == HTC_OK && k->once_path)
         status = htc_enrolment_create(h->env, HTC__SECRETS_MAX, &k->enrolment);
     k->turn = event_new(h->base, -1, EV_PERSIST, on_turn, k);
+    if (o->look_ns) {
+        struct timeval look = htc__timeval(o->look_ns);
+        k->look = event_new(h->base, -1, EV_PERSIST, on_look, k);
+        if (status == HTC_OK && (!k->look || event_add(k->look, &look) != 0))
+            status = HTC_ENOMEM;
+    }
     if (h->options.handle_signals)
         k->hangup = evsignal_new(h->base, SIGHUP, on_hangup, k);
     if (status == HTC_OK && (!k->turn || event_add(k->turn, &every) != 0 ||
@@ -286,8 +323,10 @@ htc_status htc_host_keys_open(htc_host *host, const htc_host_keys_options *optio
     status = make(k, &o);
     if (status != HTC_OK)
         htc__error(error, status, "keys: %s", htc_strerror(status));
-    else
+    else {
+        (void)see_all(k);
         status = load(k, &new_keys, error);
+    }
     if (status != HTC_OK) {
         keys_free(k);
         return status;
@@ -345,7 +384,9 @@ htc_status htc_host_keys_dial(htc_host_keys *k, const htc_host_keys_dial_options
                         .node = copy,
                         .tcp_port = port,
                         .peer_role = o.peer_role ? o.peer_role : HTC_KEY_MEMBER,
-                        .only_xx = o.only_xx };
+                        .only_xx = o.only_xx,
+                        .refused = o.refused,
+                        .refused_ctx = o.refused_ctx };
     if (o.name)
         memcpy(s->name, o.name, strlen(o.name) + 1);
     c->secure = s;
@@ -361,4 +402,19 @@ void htc_host_keys_count(const htc_host_keys *k, htc_host_keys_counts *counts)
     *counts = k->counts;
     counts->busy = gate.busy + gate.cookies;
     counts->rate_limited = gate.rate_limited;
+}
+
+size_t htc_host_keys_text(const htc_host_keys *k, uint32_t role, char *out, size_t room)
+{
+    htc_keyring      *some = NULL;
+    htc_keyring_entry e;
+    size_t            len = 0;
+    htc_status        status = htc_keyring_create(k->host->env, 0, &some);
+    for (size_t i = 0; status == HTC_OK && htc_keyring_at(k->ring, i, &e) == HTC_OK; i++)
+        if (!role || e.role == role)
+            status = htc_keyring_set(some, e.name, e.role, e.state, e.key);
+    if (status == HTC_OK)
+        len = htc_keyring_text(some, out, room);
+    htc_keyring_destroy(some);
+    return len;
 }

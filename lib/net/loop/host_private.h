@@ -169,6 +169,7 @@ void       htc__conn_tell(htc__conn *c, uint32_t kind, htc_status status, uint64
 void       htc__conn_tell_opened(htc__conn *c);
 void       htc__conn_drop(htc__conn *c, htc_status why);
 void       htc__conn_set_timer(htc__conn *c, htc_ns after);
+void       htc__conn_tell_refused(htc__conn *c, int why); /* errno of a try that failed */
 void htc__conns_flush_all(htc_host *host, htc_ns patience);
 void htc__conns_free(htc_host *host);
 

@@ -149,6 +149,12 @@ typedef struct question {
     socklen_t               len;
 } question;
 
+static void tell_refused(const htc__secure *s, htc_status why, const char *reason)
+{
+    if (s->refused)
+        s->refused(s->refused_ctx, why, reason);
+}
+
 static void not_reached(htc__conn *c, const char *reason)
 {
     htc__log_with(c->host->env, HTC_LOG_INFO,
@@ -156,6 +162,7 @@ static void not_reached(htc__conn *c, const char *reason)
                               HTC__NUMBER("port", c->secure->tcp_port)),
                   "peer %u: %s port %u: %s -> try again", c->peer, c->secure->node,
                   (unsigned)c->secure->tcp_port, reason);
+    tell_refused(c->secure, HTC_EUNREACHABLE, reason);
     htc__conn_drop(c, HTC_EUNREACHABLE);
 }
 
@@ -266,14 +273,15 @@ void htc__secure_connected(htc__conn *c)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &len) != 0)
         why = errno;
     if (why) {
+        htc__conn_tell_refused(c, why);
         not_reached(c, strerror(why));
         return;
     }
     htc_status status = begin(c, HTC_CHANNEL_CALLER);
     if (status != HTC_OK) {
-        htc__host_keys_say(c->secure->keys, c->secure,
-                           status == HTC_ENOTFOUND ? "no key of the one that is called is in the ring"
-                                                   : htc_strerror(status));
+        const char *reason = status == HTC_ENOTFOUND ? "no key of the one that is called is in the ring" : htc_strerror(status);
+        htc__host_keys_say(c->secure->keys, c->secure, reason);
+        tell_refused(c->secure, status == HTC_ENOTFOUND ? HTC_EDENIED : status, reason);
         htc__conn_drop(c, status);
         return;
     }
@@ -295,6 +303,8 @@ void htc__secure_fail(htc__conn *c, htc_status why, const char *reason)
     htc__host_keys_say(s->keys, s, reason);
     if (c->dialled && !c->told)
         s->has_cookie = htc_channel_cookie(s->channel, s->cookie) != 0;
+    if (c->dialled && (!c->told || why == HTC_EDENIED)) /* a caller thinks it open before it is told that it is not let in */
+        tell_refused(s, why, reason);
     c->why = why;
     c->state = CONN_FLUSHING;
     htc__conn_set_timer(c, HTC_HOST_FLUSH_PATIENCE);
@@ -332,6 +342,8 @@ static void opened(htc__conn *c, const htc_channel_event *event)
     if (event->pinned)
         htc__host_keys_pinned(s->keys, peer.name, peer.role, HTC_KEY_CURRENT, peer.key, !c->dialled);
     c->state = CONN_OPEN;
+    c->was_open = 1;
+    c->refused_told = 0;
     event_del(c->timer);
     if (!c->dialled)
         htc__conn_set_timer(c, c->host->options.handshake_ns);
@@ -379,6 +391,7 @@ static int take(htc__conn *c, htc_bytes in)
             opened(c, &event);
             break;
         case HTC_CHANNEL_DATA:
+            s->spoke = 1;
             htc_put_raw(&c->in, event.bytes);
             if (c->in.status != HTC_OK) {
                 htc__conn_drop(c, HTC_ENOMEM);
@@ -423,12 +436,18 @@ int htc__secure_read(htc__conn *c)
     return c->fd < 0 || c->state == CONN_FLUSHING ? -1 : how;
 }
 
+int htc__secure_spoke(const htc__conn *c)
+{
+    return c->secure->spoke != 0;
+}
+
 void htc__secure_gone(htc__conn *c)
 {
     htc__secure *s = c->secure;
     stranger_leave(s);
     htc_channel_destroy(s->channel);
     s->channel = NULL;
+    s->spoke = 0;
 }
 
 void htc__secure_free(htc__conn *c)

@@ -16,6 +16,12 @@
 
 #define HTC__SLOTS 256 /* of addresses of strangers, by a keyed hash */
 
+/* What tells one state of a file from another; all 0: there is none. */
+typedef struct htc__keys_seen {
+    int64_t  changed_s, changed_ns;
+    uint64_t size, inode;
+} htc__keys_seen;
+
 struct htc_host_keys {
     htc_host             *host;
     htc_host_keys_options options; /* its strings are the ones below */
@@ -25,6 +31,8 @@ struct htc_host_keys {
     htc_enrolment        *enrolment;
     htc_gate             *gate;
     struct event         *hangup, *turn;     /* SIGHUP; the gate's next secret */
+    struct event         *look;              /* at the files; NULL: it is not */
+    htc__keys_seen        seen[3];           /* as they were when they were read: key, ring, secrets */
     htc__secure          *oldest, *youngest; /* strangers */
     uint32_t              slots[HTC__SLOTS];
     uint8_t               places[16]; /* key of the hash */
@@ -47,9 +55,12 @@ struct htc__secure {
     uint16_t tcp_port;
     uint32_t waiting; /* its name has to be asked for */
     uint32_t tries; /* the next of the addresses that the name has */
+    uint32_t spoke; /* on this socket */
     char     name[HTC_KEY_NAME_MAX + 1]; /* who has to answer; "": anybody of peer_role */
     uint32_t peer_role, only_xx, has_cookie;
     uint8_t  cookie[HTC_CHANNEL_COOKIE];
+    void   (*refused)(void *ctx, htc_status why, const char *reason);
+    void    *refused_ctx;
     /* accepted */
     uint32_t     accept;
     uint8_t      source[16];
@@ -72,6 +83,8 @@ void htc__secure_connected(htc__conn *c);
 int htc__secure_read(htc__conn *c);
 /* The time for the handshake is over. */
 void htc__secure_late(htc__conn *c);
+/* It has said something beside the handshake: a caller thinks a connection open before it knows that it is let in. */
+int htc__secure_spoke(const htc__conn *c);
 /* The channel failed, or its key is not known any more: tell the other end if that is possible, and close. */
 void htc__secure_fail(htc__conn *c, htc_status why, const char *reason);
 /* Its socket is gone; it is. */

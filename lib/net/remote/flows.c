@@ -78,15 +78,19 @@ static htc_status header_change(htc_store *store, uint64_t id, htc_status (*fn)(
 
 /* ---- submitted ---- */
 
-htc_status htc__flows_draw(htc_store *store, uint64_t *id, htc_error *error)
+/* Each user's flows have numbers of their own, and a counter that is within the user's reach. */
+htc_status htc__flows_draw(htc_store *store, uint32_t owner, uint64_t *id, htc_error *error)
 {
+    char           key[24] = "g/flow";
     htc_kv_result  r;
-    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("g/flow"), .delta = 1 };
+    if (owner)
+        snprintf(key, sizeof key, "g/flow/%08x", (unsigned)owner);
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = 1 };
     htc_status     status = htc__flows_ask(store, &q, &r, error);
-    if (status == HTC_OK && r.number < 1)
-        status = htc__error(error, HTC_ECORRUPT, "the counter of flows is not a number");
+    if (status == HTC_OK && (r.number < 1 || r.number > UINT32_MAX))
+        status = htc__error(error, HTC_ECORRUPT, "the counter of flows is not a number of 32 bits");
     if (status == HTC_OK)
-        *id = (uint64_t)r.number;
+        *id = (uint64_t)owner << 32 | (uint64_t)r.number;
     return status;
 }
 
@@ -210,7 +214,7 @@ htc_status htc_flows_submit(htc_store *store, const htc_flow *given, const htc_f
     if (status == HTC_OK)
         status = htc__submission_init(&s, NULL, given, 0, workers, error);
     if (status == HTC_OK)
-        status = htc__flows_draw(store, &number, error);
+        status = htc__flows_draw(store, s.owner, &number, error);
     s.id = number;
     if (status == HTC_OK)
         status = put_header(store, &s, error);

@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "core/util.h"
+#include "htcsched/work.h"
 #include "net/remote/flows_private.h"
 #include "roles/worker/resumption.h"
 #include "roles/worker/submission.h"
@@ -148,7 +149,7 @@ htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_flows_opt
     if (status == HTC_OK)
         status = read_old(store, &x, from, &h.f, o.workers, error);
     if (status == HTC_OK)
-        status = htc__flows_draw(store, &number, error);
+        status = htc__flows_draw(store, HTC_FLOW_USER(from), &number, error);
     x.id = number;
     if (status == HTC_OK)
         status = write_header(store, &x, &h.f, &o, error);

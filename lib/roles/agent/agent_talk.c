@@ -149,6 +149,8 @@ static void hear_welcome(htc_agent *a, htc_reader *r)
         a->heartbeat_ns = m.heartbeat_ns;
     if (m.lost_after_ns)
         a->lost_after_ns = m.lost_after_ns;
+    if (m.store[0] && !a->store[0] && a->address[0])
+        memcpy(a->store, m.store, sizeof a->store);
     if (a->registered)
         return; /* the answer to a hello that was repeated */
     a->registered = 1;

@@ -114,6 +114,10 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
     if (pause > 300 * HTC_SECOND)
         pause = 300 * HTC_SECOND;
     s->failures++;
+    if (s->joins && !s->host) {
+        htc__gw_joined_away(s);
+        return;
+    }
     s->not_before = gw->now + pause;
     snprintf(s->reason, sizeof s->reason, "%s", why);
     htc__text_clean(s->reason);
@@ -137,14 +141,12 @@ static int read_handle(agent *a, htc_bytes body)
     return 1;
 }
 
-static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
+void htc__gw_agent_launched(htc_gateway *gw, agent *a, htc_status status, htc_bytes body)
 {
-    htc_gateway *gw = role;
-    uint64_t id = *(uint64_t *)ctx;
-    htc_runtime_context_free(gw->runtime, ctx);
-    agent *a = htc__gw_agent(gw, id);
-    if (!a)
-        return;
+    if (status == HTC_OK && !read_handle(a, body)) {
+        status = HTC_EPROTO;
+        body = htc_bytes_of("what was launched has no name that can be read");
+    }
     if (status != HTC_OK) {
         char why[128];
         snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 90 ? (int)body.len : 90,
@@ -153,13 +155,18 @@ static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
         htc__gw_agent_gone(gw, a, "it could not be launched");
         return;
     }
-    if (!read_handle(a, body)) {
-        htc_runtime_break(gw->runtime, HTC_EPROTO, "reading what has been launched");
-        return;
-    }
     if (a->state == AGENT_SUBMITTED)
         set_state(gw, a, AGENT_STARTING);
     htc__gw_agent_save(gw, a);
+}
+
+static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    htc_gateway *gw = role;
+    agent       *a = htc__gw_agent(gw, *(uint64_t *)ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
+    if (a)
+        htc__gw_agent_launched(gw, a, status, body);
 }
 
 void htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status)
@@ -202,7 +209,10 @@ static void noted(void *role, void *ctx, const htc_kv_result *r)
     }
     a->noted = a->n_slots;
     a->told = htc__gw_slots_may_fill(a);
-    htc_buf_clear(&gw->scratch);
+    if (gw->sites[a->site].joins)
+        htc_wire_begin(&gw->scratch, HTC_WIRE_JOINED_LAUNCH, 0);
+    else
+        htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, gw->sites[a->site].name);
     htc_put_u64(&gw->scratch, a->id);
     htc_put_u32(&gw->scratch, a->slots[0]);
@@ -212,6 +222,11 @@ static void noted(void *role, void *ctx, const htc_kv_result *r)
     htc_put_u32(&gw->scratch, a->user->gid);
     if (gw->options.slots_max > 1)
         htc_put_u32(&gw->scratch, a->told);
+    if (gw->sites[a->site].joins) {
+        htc_runtime_context_free(gw->runtime, ctx);
+        htc__gw_joined_launch(gw, a);
+        return;
+    }
     htc_runtime_call(gw->runtime, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
 }
 
@@ -246,8 +261,7 @@ uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uin
     return a->n_slots;
 }
 
-/* how: for people, or "". */
-static void ended(htc_gateway *gw, agent *a, const char *how)
+void htc__gw_agent_ended(htc_gateway *gw, agent *a, const char *how)
 {
     char why[160];
     snprintf(why, sizeof why, "its process has ended%s%s", how[0] ? ": " : "", how);
@@ -267,7 +281,7 @@ static void watched(void *role, void *ctx, htc_status status, htc_bytes body)
     if (status == HTC_OK && !a->handle_len && read_handle(a, body))
         htc__gw_agent_save(gw, a);
     else if (status == HTC_ENOTFOUND)
-        ended(gw, a, "");
+        htc__gw_agent_ended(gw, a, "");
 }
 
 /* pid: of whoever speaks for it; 0: nobody does. */
@@ -291,7 +305,7 @@ void htc__gw_agent_adopt(htc_gateway *gw, agent *a)
     a->noted = a->want = a->n_slots;
     gw->claims = a->claim > gw->claims ? a->claim : gw->claims;
     a->heard = a->launched = a->since = gw->now;
-    if (seat(gw, a) && a->handle_len)
+    if (seat(gw, a) && a->handle_len && !gw->sites[a->site].joins)
         watch(gw, a, 0);
 }
 
@@ -349,7 +363,9 @@ void htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
     unbind(gw, a);
     if (peer)
         htc_runtime_close(gw->runtime, peer, HTC_ETIMEDOUT);
-    if (a->handle_len) {
+    if (gw->sites[a->site].joins) {
+        htc__gw_joined_kill(gw, a);
+    } else if (a->handle_len) {
         htc_buf_clear(&gw->scratch);
         htc_put_u64(&gw->scratch, a->id);
         htc_put_bytes(&gw->scratch, (htc_bytes){ a->handle, a->handle_len });
@@ -414,16 +430,22 @@ static void heard_from(htc_gateway *gw, agent *a)
     a->suspected = 0;
 }
 
-static void welcome(htc_gateway *gw, uint32_t peer, htc_status status)
+/* Agents of other hosts are told where the store is. */
+static void welcome(htc_gateway *gw, uint32_t peer, htc_status status, const agent *a)
 {
-    htc_agent_welcome_write(&gw->scratch, &(htc_agent_welcome){ .status = status, .heartbeat_ns = gw->options.heartbeat_ns,
-                                                                 .lost_after_ns = gw->options.lost_after_ns });
+    htc_agent_welcome m = { .status = status, .heartbeat_ns = gw->options.heartbeat_ns, .lost_after_ns = gw->options.lost_after_ns };
+    if (a && gw->sites[a->site].joins)
+        memcpy(m.store, gw->store_join, strnlen(gw->store_join, sizeof m.store - 1));
+    htc_agent_welcome_write(&gw->scratch, &m);
     htc_runtime_send(gw->runtime, peer, &gw->scratch);
 }
 
-/* An agent has the uid that it was launched with: no user's process speaks for another user's agent. */
+/* An agent has the uid that it was launched with: no user's process speaks for another user's agent. One of another host comes with the
+ * key of that. */
 static int is_its_uid(const htc_gateway *gw, const conn *c, const agent *a)
 {
+    if (!htc__gw_site_is_of(&gw->sites[a->site], c))
+        return 0;
     uint32_t uid = htc__gw_place(gw, a->user) == HTC_PLACE_UID ? a->user->uid : gw->options.owner_uid;
     return c->info.transport != HTC_TRANSPORT_UNIX || c->info.uid == uid;
 }
@@ -441,7 +463,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
         htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("agent", m->agent)),
                       "agent %llu registers and is not known (any more) -> sent away",
                       (unsigned long long)m->agent);
-        welcome(gw, c->peer, HTC_ENOTFOUND);
+        welcome(gw, c->peer, HTC_ENOTFOUND, NULL);
         return;
     }
     if (c->agent && c->agent != a->id) {
@@ -461,18 +483,19 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
     heard_from(gw, a);
     snprintf(a->node, sizeof a->node, "%s", m->node);
     htc__gw_node_seen(gw, a->node);
-    if (!a->handle_len && c->info.pid)
+    if (!a->handle_len && c->info.pid && !gw->sites[a->site].joins)
         watch(gw, a, c->info.pid);
     if (a->grant < m->last_grant)
         a->grant = m->last_grant; /* of a gateway before this one */
     if (a->state < AGENT_READY) {
         set_state(gw, a, AGENT_READY);
         gw->sites[a->site].failures = 0;
-        gw->sites[a->site].reason[0] = '\0';
+        if (gw->sites[a->site].not_before != HTC_NEVER)
+            gw->sites[a->site].reason[0] = '\0';
         if (gw->shutdown)
             htc__gw_agents_stop(gw, gw->stop_now);
     }
-    welcome(gw, c->peer, HTC_OK);
+    welcome(gw, c->peer, HTC_OK, a);
     htc__gw_slots_greet(gw, a, m->slots);
     if (m->seq >= a->hb_seq) {
         htc_heartbeat beat = { .agent = a->id, .seq = m->seq, .last_grant = m->last_grant, .held = m->held };
@@ -492,7 +515,8 @@ static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
     set_reason(a, m->reason);
     if (m->status != HTC_OK) {
         site *s = &gw->sites[a->site];
-        s->not_before = gw->now + 10 * HTC_SECOND;
+        if (s->not_before != HTC_NEVER)
+            s->not_before = gw->now + 10 * HTC_SECOND;
         snprintf(s->reason, sizeof s->reason, "%.150s", m->reason);
         htc__text_clean(s->reason);
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("site", s->name), HTC__STATUS(m->status)),
@@ -581,7 +605,7 @@ void htc__gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *
         else if (a && c->agent == id && a->state != AGENT_LOST)
             act(gw, c, a, type, m);
         else if (type != HTC_WIRE_BYE && (!a || a->state == AGENT_LOST))
-            welcome(gw, c->peer, HTC_ENOTFOUND); /* one that is known registers on each connection first */
+            welcome(gw, c->peer, HTC_ENOTFOUND, NULL); /* one that is known registers on each connection first */
     }
     htc__free(&gw->env, m, sizeof *m);
 }
@@ -609,7 +633,7 @@ void htc__gw_agent_event(htc_gateway *gw, const htc_input *in)
         return;
     }
     htc_get_str(&r, how, sizeof how);
-    ended(gw, a, how);
+    htc__gw_agent_ended(gw, a, how);
 }
 
 /* ---- silence ---- */

@@ -63,8 +63,10 @@ static void file_read(void *role, void *ctx, htc_status status, htc_bytes body)
     if (status == HTC_ENOTFOUND && log) {
         answer_log(gw, f, 0, (htc_bytes){ NULL, 0 }); /* nothing was written */
     } else if (status != HTC_OK) {
-        htc__gw_req_fail(gw, f->q, status, "", "%s of %llu.%llu: %s", f->name, (unsigned long long)f->at.job,
-                         (unsigned long long)f->at.task, htc_strerror(status));
+        int words = status == HTC_EUNREACHABLE && body.len;
+        htc__gw_req_fail(gw, f->q, words ? HTC_ENOTFOUND : status, words ? "htc agents shows when they are back" : "", "%s of %llu.%llu: %.*s", f->name[0] ? f->name : "the outputs", (unsigned long long)f->at.job,
+                         (unsigned long long)f->at.task, words ? (int)body.len : (int)strlen(htc_strerror(status)),
+                         words ? (const char *)body.data : htc_strerror(status));
     } else {
         uint64_t  size = htc_get_u64(&r);
         htc_bytes bytes = htc_get_bytes(&r);
@@ -106,7 +108,7 @@ static void ask_for_file(htc_gateway *gw, reading *f, const agent *a)
     htc_put_str(&gw->scratch, f->name);
     htc_put_u64(&gw->scratch, f->offset);
     htc_put_u32(&gw->scratch, f->len);
-    htc_runtime_call(gw->runtime, f->live ? HTC_CALL_LIVE_READ : HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), file_read, f);
+    htc__gw_file_ask(gw, f->live ? HTC_CALL_LIVE_READ : HTC_CALL_FILE_READ, a, file_read, f);
 }
 
 static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)

@@ -107,7 +107,7 @@ static void why_answer(htc_gateway *gw, request *q, const char *code, const char
 static const site *paused_site(const htc_gateway *gw)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].not_before > gw->now)
+        if (gw->sites[i].not_before > gw->now && gw->sites[i].not_before != HTC_NEVER)
             return &gw->sites[i];
     return NULL;
 }

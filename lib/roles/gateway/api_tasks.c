@@ -229,7 +229,7 @@ static void ask_manifest(htc_gateway *gw, listing *l)
     htc_put_str(&gw->scratch, "");
     htc_put_u64(&gw->scratch, l->cursor);
     htc_put_u32(&gw->scratch, MANIFEST_PIECE);
-    htc_runtime_call(gw->runtime, HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), manifest_read, l);
+    htc__gw_file_ask(gw, HTC_CALL_FILE_READ, NULL, manifest_read, l);
 }
 
 static void name_outputs(htc_gateway *gw, listing *l)

@@ -63,7 +63,10 @@ static void destroy(void *self)
     htc__gw_known_keys_free(gw);
     htc_buf_free(&gw->marks);
     for (size_t i = 0; i < gw->n_sites; i++)
-        htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);
+    {
+        htc__free(&env, gw->sites[i].slots, gw->sites[i].cap * sizeof *gw->sites[i].slots);
+        htc__gw_joined_free(gw, &gw->sites[i]);
+    }
     htc__free(&env, gw->sites, gw->n_sites * sizeof *gw->sites);
     htc__free(&env, gw->site_nodes, gw->n_sites * sizeof *gw->site_nodes);
     for (size_t i = 0; i < gw->n_fair_users; i++)
@@ -88,7 +91,7 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         htc_site_options  copy = { 0 };
         htc_site_options *from = &copy;
         site             *s = &gw->sites[i];
-        htc_status        status = htc__options_at(from, sizeof *from, o->sites, i, sizeof *from);
+        htc_status        status = htc__options_at(from, sizeof *from, o->sites, i, offsetof(htc_site_options, joins));
         if (status != HTC_OK)
             return status;
         if (!from->name || strlen(from->name) >= sizeof s->name || from->cores == 0 || from->cores > 1u << 20)
@@ -100,7 +103,7 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         s->slots = htc__alloc(&gw->env, from->cores * sizeof *s->slots);
         if (!s->slots)
             return HTC_ENOMEM;
-        s->cores = from->cores;
+        s->cores = s->cap = from->cores;
         s->node_cores = from->node_cores ? from->node_cores : from->cores;
         s->memory.total = from->memory;
         s->task_memory = from->task_memory ? from->task_memory : from->memory / from->cores;
@@ -108,6 +111,8 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
             return HTC_EINVAL;
         gw->site_nodes[i] = (site_nodes){ .name = s->name, .memory = from->memory, .cores = s->node_cores,
                                            .slots = s->cores < o->slots_max ? s->cores : o->slots_max };
+        if (from->joins && (status = htc__gw_joined_init(gw, s, from)) != HTC_OK)
+            return status;
         gw->slots += s->cores;
     }
     gw->free = gw->slots;
@@ -170,6 +175,9 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     o.operator_token = NULL;
     snprintf(gw->apart_why, sizeof gw->apart_why, "%s", o.apart_why ? o.apart_why : "");
     o.apart_why = NULL;
+    if (o.store_join && o.store_join[0])
+        snprintf(gw->store_join, sizeof gw->store_join, "tcp://%s", o.store_join);
+    o.store_join = NULL;
     o.policy = NULL;
     gw->options = o;
     gw->store_retry_at = HTC_NEVER;
@@ -233,6 +241,7 @@ static void opened(htc_gateway *gw, const htc_input *in)
     c->peer = in->peer;
     c->info.uid = UINT32_MAX;
     htc_peer_info_read(in->body, &c->info);
+    (void)htc_peer_identity_read(in->body, &c->key);
     c->heard = gw->now;
     if (is_stranger(gw, c) && gw->idle_at == HTC_NEVER)
         gw->idle_at = gw->now + gw->options.idle_ns;
@@ -248,6 +257,7 @@ static void closed(htc_gateway *gw, uint32_t peer)
     if (!c)
         return;
     htc__gw_agent_closed(gw, c);
+    htc__gw_joined_closed(gw, c);
     htc__gw_requests_closed(gw, peer);
     HASH_DEL(gw->conns, c);
     htc__free(&gw->env, c, sizeof *c);
@@ -265,11 +275,15 @@ static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
     uint8_t    role = 0;
     uint16_t   version = 0;
     htc_status status = htc_wire_read_hello(r, HTC_WIRE_VERSION, &role, &version);
-    int        local = c->info.transport == HTC_TRANSPORT_UNIX;
+    int        local = c->info.transport == HTC_TRANSPORT_UNIX, far = c->info.transport == HTC_TRANSPORT_SECURE;
     if (status != HTC_OK) {
         refuse(gw, c, id, status, "this is the gateway of libhtcsched; your greeting is not one of its protocol");
-    } else if (role != HTC_WIRE_ROLE_USER && role != HTC_WIRE_ROLE_AGENT) {
-        refuse(gw, c, id, HTC_EPROTO, "the gateway serves users and agents");
+    } else if (role != HTC_WIRE_ROLE_USER && role != HTC_WIRE_ROLE_AGENT && role != HTC_WIRE_ROLE_JOINED) {
+        refuse(gw, c, id, HTC_EPROTO, "the gateway serves users, agents and hosts that join");
+    } else if (far && role == HTC_WIRE_ROLE_USER) {
+        refuse(gw, c, id, HTC_EDENIED, "the key of a host is no user's: log in on the gateway's machine");
+    } else if (!far && role == HTC_WIRE_ROLE_JOINED && c->info.transport != HTC_TRANSPORT_SIM) {
+        refuse(gw, c, id, HTC_EDENIED, "a host joins with its key, at the address of server.join");
     } else if (role == HTC_WIRE_ROLE_AGENT && local && c->info.uid != gw->options.owner_uid && gw->options.apart != HTC_APART_UID) {
         refuse(gw, c, id, HTC_EDENIED, "an agent runs as the owner of the state directory");
     } else if (role == HTC_WIRE_ROLE_USER && local && c->info.uid != gw->options.owner_uid && gw->options.owner_only) {
@@ -297,6 +311,8 @@ static void message(htc_gateway *gw, const htc_input *in)
         greet(gw, c, id, &r);
     else if (c->role == HTC_WIRE_ROLE_AGENT)
         htc__gw_agent_message(gw, c, type, &r);
+    else if (c->role == HTC_WIRE_ROLE_JOINED)
+        htc__gw_joined_message(gw, c, type, &r);
     else if (c->role == HTC_WIRE_ROLE_USER)
         htc__gw_user_message(gw, c, type, id, (htc_bytes){ r.p, htc_reader_left(&r) });
     else
@@ -324,6 +340,8 @@ static void notice_stall(htc_gateway *gw)
         a->heard = earlier(a->heard + stall, gw->now);
         a->since = earlier(a->since + stall, gw->now);
     }
+    for (size_t i = 0; i < gw->n_sites; i++)
+        gw->sites[i].heard = earlier(gw->sites[i].heard + stall, gw->now);
 }
 
 static void run_time(htc_gateway *gw)
@@ -338,6 +356,7 @@ static void run_time(htc_gateway *gw)
         close_idle(gw);
     if (gw->now >= gw->check_at) {
         htc__gw_agents_check(gw);
+        htc__gw_joined_check(gw);
         htc__gw_waits_check(gw);
         gw->check_at = gw->now + TICK_CHECK;
     }
@@ -375,6 +394,7 @@ static htc_ns deadline(const void *self)
         at = earlier(at, gw->reallocated + REALLOCATE_GAP);
     if (HASH_COUNT(gw->agents) || gw->requests)
         at = earlier(at, gw->check_at);
+    at = earlier(at, htc__gw_joined_deadline(gw));
     return earlier(at, gw->tick_at);
 }
 

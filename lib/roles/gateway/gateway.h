@@ -14,6 +14,8 @@
  *   after.c     jobs that wait for other jobs
  *   slots.c     which slots an agent has, and how many it may fill
  *   wide.c      tasks that take several slots of one agent
+ *   joined.c    sites beyond this machine, whose hosts have joined
+ *   joined_files.c  files that tasks have left on the disks of these
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -290,6 +292,7 @@ struct agent {
     htc_ns   rests; /* it may be silent for so much longer, as it has said */
     htc_ns   launched_wall;
     uint64_t hb_seq, pull_seq, grant;
+    uint64_t launch_no; /* of the JOINED_LAUNCH of its site's present connection; 0: of an earlier one, or its site needs none */
     htc_buf  last_grant; /* message, as sent; empty while its writes are not durable */
     uint32_t grant_pending;
     held    *held;
@@ -313,8 +316,19 @@ typedef struct site {
     uint64_t wide_job; /* slots are kept for its next task; 0: none are: wide.c */
     slot    *slots;
     uint32_t used, failures;
-    htc_ns   not_before; /* launches pause until */
+    htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
     char     reason[160];
+    /* joined.c */
+    uint8_t  joins, leaving;
+    uint32_t cap;        /* slots that there is room for: cores are what the host has now */
+    uint32_t host;       /* its connection; 0: none */
+    uint64_t launches;   /* JOINED_LAUNCH said on it */
+    uint64_t keys;       /* of hosts, that it was told last */
+    htc_ns   heard;      /* now */
+    char     node[64], data[256]; /* of the host that was there last: its name, and where outputs are stored there */
+    uint64_t memory_set, task_memory_set; /* by the configuration; 0: what the host says */
+    char   **users;      /* that it serves; none: the owner alone */
+    size_t   n_users, cap_users;
 } site;
 
 /* ---- connections, pending work ---- */
@@ -323,6 +337,7 @@ typedef struct conn {
     uint32_t      peer;
     uint8_t       role; /* htc_wire_role; 0 before HELLO */
     htc_peer_info info;
+    htc_peer_identity key; /* that it has shown; name "": none */
     htc_ns        heard;
     uint64_t      agent; /* 0: none */
     UT_hash_handle hh;
@@ -385,6 +400,7 @@ struct htc_gateway {
     htc_gateway_options options;
     char                owner_name[NAME_MAX_BYTES];
     char                apart_why[160];
+    char                store_join[300]; /* where agents of other hosts reach the store, as HTC_CALL_DIAL has it; "": nowhere */
     char                operator_hash[65]; /* of the operator's token; "": the owner's uid is the operator */
     uint32_t            policy; /* htc_allot_policy */
     char              **fair_users;
@@ -428,6 +444,8 @@ struct htc_gateway {
     htc_ns              idle_at;    /* when idle strangers are looked for; HTC_NEVER: there is none */
     htc_ns              tokens_at;  /* when expired tokens are looked for */
     uint8_t             tokens_busy;
+    struct file_ask    *file_asks; /* on their way to hosts that have joined */
+    uint32_t            file_tags;
 };
 
 /* keys.c */
@@ -546,6 +564,27 @@ uint32_t htc__gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind
 void     htc__gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
 void     htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
 void   htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status);
+void   htc__gw_agent_launched(htc_gateway *gw, agent *a, htc_status status, htc_bytes body); /* what LAUNCH answers */
+void   htc__gw_agent_ended(htc_gateway *gw, agent *a, const char *how); /* its process has; how: for people, or "" */
+
+/* joined.c */
+htc_status htc__gw_joined_init(htc_gateway *gw, site *s, const htc_site_options *from);
+void       htc__gw_joined_free(htc_gateway *gw, site *s);
+void       htc__gw_joined_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r);
+void       htc__gw_joined_closed(htc_gateway *gw, const conn *c);
+void       htc__gw_joined_check(htc_gateway *gw);
+htc_ns     htc__gw_joined_deadline(const htc_gateway *gw);
+void       htc__gw_joined_launch(htc_gateway *gw, agent *a); /* gw->scratch: JOINED_LAUNCH */
+void       htc__gw_joined_kill(htc_gateway *gw, const agent *a);
+void       htc__gw_joined_away(site *s); /* it is, whatever its pause was to be */
+void       htc__gw_joined_make_room(htc_gateway *gw, uint32_t at, uint32_t number); /* a slot that an agent of an earlier time has */
+/* joined_files.c; gw->scratch: the body */
+void       htc__gw_file_ask(htc_gateway *gw, uint32_t op, const agent *live, htc_runtime_call_fn fn, void *ctx); /* live: at its site alone; NULL */
+void       htc__gw_file_answer(htc_gateway *gw, const conn *c, htc_reader *r);
+void       htc__gw_files_closed(htc_gateway *gw, uint32_t host);
+void       htc__gw_files_drop(htc_gateway *gw, uint32_t op);
+int        htc__gw_site_serves(const htc_gateway *gw, const user *u, size_t at);
+int        htc__gw_site_is_of(const site *s, const conn *c); /* may the connection speak for the site and its agents? */
 
 /* slots.c */
 uint32_t htc__gw_slots_find(const htc_gateway *gw, agent *a, uint32_t n); /* free ones of its site, up to n, behind those in a->slots */

@@ -54,8 +54,23 @@ void htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
 
 /* ---- may it run at all, and here ---- */
 
+/* A seat at another user's flow would run that user's tasks, and could cancel them. */
+static int is_own_flow(const htc_gateway *gw, const user *u, const htc_task *t, uint64_t *flow)
+{
+    uint32_t number = strcmp(u->name, gw->owner_name) == 0 ? 0 : u->uid;
+    if (!t->executable || strcmp(t->executable, HTC_FLOW_EXECUTABLE) != 0 || t->n_args != 1)
+        return 1;
+    *flow = strtoull(t->args[0], NULL, 10);
+    return HTC_FLOW_USER(*flow) == number;
+}
+
 htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap)
 {
+    uint64_t flow = 0;
+    if (!is_own_flow(gw, j->user, t, &flow)) {
+        snprintf(why, cap, "asks for a seat at flow %llu, which is not a flow of %s", (unsigned long long)flow, j->user->name);
+        return HTC_EDENIED;
+    }
     site_wish wish = { .host = t->host, .memory = htc__gw_job_task_memory(j, t), .cores = t->limits.cores,
                        .wall_s = j->time_limit_s > 0 ? j->time_limit_s : (double)t->limits.wall / (double)HTC_SECOND };
     return htc__site_fits(&wish, gw->site_nodes, gw->n_sites, (double)gw->options.task_wall_max_ns / 1e9, why, cap);
@@ -392,6 +407,7 @@ static void drop_output(htc_gateway *gw, uint64_t id, uint64_t index, uint32_t a
     htc_put_u64(&gw->scratch, id);
     htc_put_u64(&gw->scratch, index);
     htc_put_u32(&gw->scratch, attempt);
+    htc__gw_files_drop(gw, HTC_CALL_DROP_OUTPUT);
     htc_runtime_call(gw->runtime, HTC_CALL_DROP_OUTPUT, htc_buf_bytes(&gw->scratch), NULL, NULL);
 }
 

@@ -285,7 +285,7 @@ job *htc__gw_job_for(htc_gateway *gw, agent *a)
 static uint64_t startable(const htc_gateway *gw, memory *m, size_t at, const job *j, uint64_t most, int now)
 {
     uint64_t ready = htc__gw_job_ready(j), allows = htc__gw_job_allows(j, at), n = 0;
-    if (!htc__gw_wide_fits(gw, j->user, at, j->need_slots) || (now && j->need_slots > 1 && gw->sites[at].wide_job != j->id))
+    if (!htc__gw_site_serves(gw, j->user, at) || !htc__gw_wide_fits(gw, j->user, at, j->need_slots) || (now && j->need_slots > 1 && gw->sites[at].wide_job != j->id))
         return 0;
     most = most / j->need_slots + (most % j->need_slots != 0);
     most = ready < most ? ready : most;

@@ -380,8 +380,10 @@ static void take_agent(htc_gateway *gw, const htc_kv_item *item)
     }
     int good = htc__gw_record_agent_read(item->value, a, owner) == HTC_OK && (a->user = htc__gw_user(gw, owner)) != NULL &&
                a->site < gw->n_sites;
-    for (uint32_t i = 0; good && i < a->n_slots; i++)
+    for (uint32_t i = 0; good && i < a->n_slots; i++) {
+        htc__gw_joined_make_room(gw, a->site, a->slots[i]);
         good = a->slots[i] < gw->sites[a->site].cores;
+    }
     if (good && settle_slots(gw, a)) {
         htc__gw_agent_adopt(gw, a);
         return;

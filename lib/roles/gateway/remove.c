@@ -294,6 +294,7 @@ static void drop_outputs(htc_gateway *gw, removal *m)
 {
     htc_buf_clear(&gw->scratch);
     htc_put_u64(&gw->scratch, m->id);
+    htc__gw_files_drop(gw, HTC_CALL_DROP_JOB);
     htc_runtime_call(gw->runtime, HTC_CALL_DROP_JOB, htc_buf_bytes(&gw->scratch), outputs_dropped, m);
 }
 

@@ -135,6 +135,8 @@ void htc_agent_welcome_write(htc_buf *b, const htc_agent_welcome *m)
     put_status(b, m->status);
     htc_put_u64(b, m->heartbeat_ns);
     htc_put_u64(b, m->lost_after_ns);
+    if (m->store[0]) /* the agents of the gateway's machine may be older */
+        htc_put_str(b, m->store);
 }
 
 htc_status htc_agent_welcome_read(htc_reader *r, htc_agent_welcome *m)
@@ -142,6 +144,9 @@ htc_status htc_agent_welcome_read(htc_reader *r, htc_agent_welcome *m)
     m->status = get_status(r);
     m->heartbeat_ns = htc_get_u64(r);
     m->lost_after_ns = htc_get_u64(r);
+    m->store[0] = '\0';
+    if (htc_reader_left(r))
+        htc_get_str(r, m->store, sizeof m->store);
     return htc_reader_done(r);
 }
 

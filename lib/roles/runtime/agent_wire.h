@@ -66,6 +66,7 @@ typedef struct htc_agent_welcome {
     htc_status status;
     htc_ns     heartbeat_ns;
     htc_ns     lost_after_ns;
+    char       store[256]; /* where the store is (HTC_CALL_DIAL), for agents of hosts that have joined; "": not said */
 } htc_agent_welcome;
 
 typedef struct htc_heartbeat {

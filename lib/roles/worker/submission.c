@@ -110,6 +110,7 @@ htc_status htc__submission_options(submission *s, const htc_flows_options *optio
     s->header.places.bytes_per_s = o.bytes_per_s;
     s->directory = o.directory;
     s->inputs = o.inputs;
+    s->owner = o.owner;
     s->header.tries = o.tries ? o.tries : 1;
     s->header.max_fails = o.max_fails ? o.max_fails : UINT64_MAX;
     *workers = o.workers;

@@ -4,7 +4,7 @@
 #include "sim/scenarios/flow_submit.h"
 #include "sim/scenarios/system_private.h"
 
-#define FIRST_FLOW    (UINT64_C(1) << 40) /* no job has such a number */
+#define FIRST_FLOW    (UINT64_C(0xffffffff) << 32 | 1) /* of a user without a uid; no job has such a number */
 #define GRAPH_TASKS   60
 #define BAG_TASKS     120
 #define SEATS_MAX     4

@@ -1,0 +1,213 @@
+#include "join.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "htcsched/agent_host.h"
+#include "htcsched/gateway.h"
+#include "htcsched/gateway_host.h"
+#include "htcsched/joined.h"
+#include "htcsched/keys.h"
+
+extern char **environ;
+
+#define PATIENCE (4 * HTC_SECOND)
+
+typedef struct joining {
+    htc_daemon               *d;
+    const htc_daemon_options *o;
+    htc_host                 *host;
+    uint32_t                  slots, in, said;
+    htc_status                refused; /* for good */
+    htc_ns                    denied_at, denied_last; /* since when no key was taken, and the last time that none was; 0: one was */
+    char                      agent[4200], at[256], why[HTC_GATEWAY_HOST_WHY_MAX];
+} joining;
+
+static htc_status wrong(htc_daemon *d, htc_status status, const char *hint, const char *text)
+{
+    snprintf(d->error.text, sizeof d->error.text, "%s", text);
+    snprintf(d->error.hint, sizeof d->error.hint, "%.159s", hint);
+    return status;
+}
+
+htc_status join_check(htc_daemon *d, const htc_daemon_options *o)
+{
+    char *end = NULL;
+    if (!o->key || !o->ring)
+        return wrong(d, HTC_EUSAGE, "htc keys join makes both, with the secret that htc keys enrol prints on the gateway's machine",
+                     "--join needs --key FILE and --ring FILE: beyond this machine nothing goes without keys");
+    if (o->agent || o->gateway)
+        return wrong(d, HTC_EUSAGE, "htc-agent --help lists the options", "--join does not go with --agent and --gateway: the agents are started by it");
+    if (o->slots && (strtoul(o->slots, &end, 10) == 0 || *end || strtoul(o->slots, NULL, 10) > 1024))
+        return wrong(d, HTC_EUSAGE, "take 1 to 1024", "--slots is no number of slots");
+    return HTC_OK;
+}
+
+/* The address of this machine that packets to HOST:PORT come from: others reach it there, if they reach it as the gateway does. */
+static htc_status own_address(joining *j)
+{
+    char             host[256];
+    const char      *colon = strrchr(j->o->join, ':'), *from = j->o->join;
+    size_t           len = colon ? (size_t)(colon - from) : 0;
+    struct addrinfo  hints = { .ai_socktype = SOCK_DGRAM }, *list = NULL;
+    struct sockaddr_storage own;
+    socklen_t        own_len = sizeof own;
+    if (j->o->at) {
+        snprintf(j->at, sizeof j->at, "%s", j->o->at);
+        return HTC_OK;
+    }
+    if (len > 1 && from[0] == '[' && from[len - 1] == ']') {
+        from++;
+        len -= 2;
+    }
+    if (!colon || len == 0 || len >= sizeof host)
+        return wrong(j->d, HTC_EUSAGE, "it is server.join of the system", "--join wants HOST:PORT");
+    memcpy(host, from, len);
+    host[len] = '\0';
+    int fd = getaddrinfo(host, colon + 1, &hints, &list) == 0 ? socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    int ok = fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 && getsockname(fd, (struct sockaddr *)&own, &own_len) == 0 &&
+             getnameinfo((struct sockaddr *)&own, own_len, j->at, sizeof j->at, NULL, 0, NI_NUMERICHOST) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (list)
+        freeaddrinfo(list);
+    return ok ? HTC_OK : wrong(j->d, HTC_EUNREACHABLE, "--at HOST says where other hosts reach this one", "no way leads from here to the gateway's machine");
+}
+
+/* In the loop's thread. Who is not known there, or does not know who answers, does not come to be by trying again; but a key that was pinned just
+ * now is read a moment later. */
+static void refused(void *ctx, htc_status why, const char *reason)
+{
+    joining *j = ctx;
+    htc_ns   now = htc_host_now();
+    if (why == HTC_EDENIED && (!j->denied_at || now - j->denied_last > PATIENCE))
+        j->denied_at = now;
+    if (why == HTC_EDENIED)
+        j->denied_last = now;
+    if (why == HTC_EDENIED && now - j->denied_at >= PATIENCE) {
+        char hint[200];
+        snprintf(hint, sizeof hint, "on the gateway's machine: htc keys enrol NAME --role host --once DIR/once; here: htc keys join with what it prints");
+        j->refused = wrong(j->d, HTC_EDENIED, hint, reason);
+        snprintf(j->d->error.where, sizeof j->d->error.where, "%.120s", j->o->join);
+        htc_host_stop(j->host, HTC_EDENIED);
+    } else if (why != HTC_EDENIED && !j->said && !j->in) {
+        j->said = 1;
+        fprintf(stderr, "htc-agent: %s: %s: it is tried again\n", j->o->join, reason);
+    }
+}
+
+static void let_in(void *ctx)
+{
+    joining *j = ctx;
+    j->in = 1;
+    printf("joined %s with %u slots; other hosts reach this one at %s\n", j->o->join, j->slots, j->at);
+    fflush(stdout);
+}
+
+/* The gateway's word counts for hosts: those that it does not name are forgotten. Its own key, a member's, is not its to change. */
+static htc_status take_hosts(void *ctx, htc_keyring *ring)
+{
+    htc_keyring      *told = ctx;
+    htc_keyring_entry e, known;
+    htc_status        status = HTC_OK;
+    for (size_t i = 0; htc_keyring_at(ring, i, &e) == HTC_OK;) {
+        uint8_t key[HTC_KEY_BYTES];
+        memcpy(key, e.key, sizeof key);
+        if (e.role == HTC_KEY_HOST && htc_keyring_find(told, key, &known) != HTC_OK)
+            (void)htc_keyring_forget(ring, key);
+        else
+            i++;
+    }
+    for (size_t i = 0; status == HTC_OK && htc_keyring_at(told, i, &e) == HTC_OK; i++)
+        if (e.role == HTC_KEY_HOST && e.state == HTC_KEY_REVOKED)
+            status = htc_keyring_find(ring, e.key, &known) == HTC_OK ? htc_keyring_revoke(ring, e.key) : HTC_OK;
+        else if (e.role == HTC_KEY_HOST)
+            status = htc_keyring_set(ring, e.name, e.role, e.state, e.key);
+    return status;
+}
+
+/* In a step: agents of this host hear of it from the file. */
+static htc_status keep_hosts(void *ctx, htc_bytes text)
+{
+    joining     *j = ctx;
+    htc_keyring *told = NULL;
+    htc_error    error = { .status = 0 };
+    htc_status   status = htc_keyring_create(NULL, 0, &told);
+    if (status == HTC_OK)
+        status = htc_keyring_load(told, text, "the gateway's keys of hosts", &error);
+    if (status == HTC_OK)
+        status = htc_keys_change_ring(j->o->ring, take_hosts, told, &error);
+    htc_keyring_destroy(told);
+    if (status != HTC_OK && j->d->env.log) {
+        char line[400];
+        snprintf(line, sizeof line, "the keys of other hosts cannot be kept: %.250s -> agents here do not reach theirs", error.text);
+        j->d->env.log->write(j->d->env.log->ctx, HTC_LOG_WARN, line);
+    }
+    return status;
+}
+
+/* Agents are this program again. */
+static const char *own_program(joining *j)
+{
+    ssize_t n = readlink("/proc/self/exe", j->agent, sizeof j->agent - 1);
+    if (n <= 0)
+        return "htc-agent";
+    j->agent[n] = '\0';
+    return j->agent;
+}
+
+static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
+{
+    htc_daemon           *d = j->d;
+    char                  node[64], key[4096], ring[4096];
+    htc_joined_options    options = { .size = sizeof options, .node = node, .data = htc_state_path(d->state, HTC_STATE_DATA), .let_in = let_in, .let_in_ctx = j,
+                                    .keys = keep_hosts, .keys_ctx = j };
+    htc_host_options      host_options = { .size = sizeof host_options, .handle_signals = 1 };
+    htc_host_keys        *keys = NULL;
+    htc_host_keys_options ko = { .size = sizeof ko, .key_path = j->o->key, .ring_path = j->o->ring, .role = HTC_KEY_HOST, .look_ns = HTC_SECOND };
+    htc_host_keys_dial_options to = { .size = sizeof to, .address = j->o->join, .name = j->o->server, .refused = refused, .refused_ctx = j };
+    const char *const args[] = { "--gateway", j->o->join, "--key", key, "--ring", ring, "--at", j->at, j->o->server ? "--server" : NULL, j->o->server, NULL };
+    htc_gateway_host_options hands_options = { .size = sizeof hands_options, .state_dir = htc_state_dir(d->state), .agent_path = own_program(j),
+                                               .config_path = j->o->config, .environ = (const char *const *)environ, .agent_args = args };
+    htc_agent_host_node(&options.memory, &options.cores, node);
+    options.slots = j->slots = j->o->slots ? (uint32_t)strtoul(j->o->slots, NULL, 10) : options.cores;
+    htc_status s = own_address(j);
+    if (s == HTC_OK && (!realpath(j->o->key, key) || !realpath(j->o->ring, ring)))
+        s = wrong(d, HTC_EINPUT, "htc keys join makes both", "the files of --key and --ring have to be there");
+    hands_options.apart = htc_gateway_host_apart(htc_state_dir(d->state), htc_config_number(d->config, "task.others_as_owner") != 0, geteuid() == 0, j->why);
+    if (s == HTC_OK)
+        s = htc_host_create(&d->env, &host_options, &j->host);
+    if (s == HTC_OK)
+        s = htc_gateway_host_create(&d->env, j->host, &hands_options, hands, &d->error);
+    if (s == HTC_OK)
+        s = htc_host_keys_open(j->host, &ko, &keys, &d->error);
+    if (s == HTC_OK)
+        s = htc_host_keys_dial(keys, &to, &options.peer, &d->error);
+    if (s == HTC_OK)
+        s = htc_joined_create(&d->env, &options, joined);
+    if (s == HTC_OK)
+        s = htc_host_run(j->host, htc_joined_ops(), *joined);
+    return s;
+}
+
+htc_status join_serve(htc_daemon *d, const htc_daemon_options *o)
+{
+    joining           j = { .d = d, .o = o };
+    htc_gateway_host *hands = NULL;
+    htc_joined       *joined = NULL;
+    htc_status        s = htc_state_lock(d->state, &d->error);
+    if (s == HTC_ELOCKED)
+        snprintf(d->error.hint, sizeof d->error.hint, "give each host that joins, and each system, a directory of its own: --dir DIR");
+    if (s == HTC_OK)
+        s = run(&j, &hands, &joined);
+    if (s != HTC_OK && joined && htc_joined_reason(joined)[0])
+        snprintf(d->error.text, sizeof d->error.text, "%.250s", htc_joined_reason(joined));
+    htc_host_destroy(j.host);
+    htc_gateway_host_destroy(hands);
+    htc_joined_ops()->destroy(joined);
+    return j.refused != HTC_OK ? j.refused : s;
+}

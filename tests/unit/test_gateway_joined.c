@@ -1,0 +1,427 @@
+/* Sites whose hosts join: the gateway with a host in the test's hand. The own machine has one slot; site far has as many as its host says, at
+ * most eight, and serves the owner; site shared serves ada too. */
+#include "gateway_hand.h"
+
+#include "htcsched/keyring.h"
+#include "roles/runtime/joined_wire.h"
+
+static const char *const shared_users[] = { "olga", "ada", NULL };
+
+static void sites(htc_gateway_options *o)
+{
+    static const htc_site_options all[] = { { .size = sizeof all[0], .name = "local", .cores = 1, .memory = UINT64_C(8) << 30 },
+                                            { .size = sizeof all[0], .name = "far", .cores = 8, .joins = 1 },
+                                            { .size = sizeof all[0], .name = "shared", .cores = 8, .joins = 1, .users = shared_users } };
+    o->sites = all;
+    o->n_sites = 3;
+    o->slots_max = 64;
+    o->heartbeat_ns = HTC_SECOND;
+    o->lost_after_ns = 3 * HTC_SECOND;
+    o->store_join = "10.0.0.1:7421";
+}
+
+static void begin_joined(void)
+{
+    begin();
+    rig_kill(&r);
+    r.change = sites;
+    rig_start(&r);
+}
+
+TestSuite(gateway_joined, .init = begin_joined, .fini = end);
+
+static uint32_t open_key(const char *name, uint32_t key_role, uint8_t role)
+{
+    htc_buf           b;
+    uint32_t          peer = ++r.last_peer;
+    htc_peer_identity key = { .role = key_role };
+    snprintf(key.name, sizeof key.name, "%s", name);
+    htc_buf_init(&b, NULL, 0);
+    htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_SECURE, .uid = UINT32_MAX });
+    htc_peer_identity_write(&b, &key);
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) });
+    htc_wire_hello(&b, role, HTC_WIRE_VERSION);
+    rig_say(&r, peer, &b);
+    htc_buf_free(&b);
+    return peer;
+}
+
+typedef struct far_host {
+    uint32_t         peer;
+    htc_joined_hello m;
+} far_host;
+
+static void say_hello(far_host *h)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_joined_hello_write(&b, &h->m);
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    rig_pass(&r, 100 * HTC_MS);
+}
+
+static far_host *join(const char *name, uint32_t slots)
+{
+    static far_host hosts[16];
+    static int      n;
+    far_host       *h = &hosts[n++ % 16];
+    *h = (far_host){ .peer = open_key(name, HTC_KEY_HOST, HTC_WIRE_ROLE_JOINED), .m = { .slots = slots, .cores = slots, .memory = UINT64_C(4) << 30 } };
+    snprintf(h->m.node, sizeof h->m.node, "node-%s", name);
+    snprintf(h->m.data, sizeof h->m.data, "/srv/%s/data", name);
+    say_hello(h);
+    return h;
+}
+
+static htc_joined_welcome answer_to(const far_host *h)
+{
+    htc_joined_welcome w = { .status = HTC_EINTERNAL };
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_JOINED_WELCOME);
+    htc_reader         in = htc_reader_of((htc_bytes){ m ? m->bytes : NULL, m ? m->len : 0 });
+    cr_assert(m && htc_joined_welcome_read(&in, &w) == HTC_OK, "no welcome");
+    return w;
+}
+
+/* The agent of the newest JOINED_LAUNCH, its slots and its user; 0: none was said. */
+static uint64_t asked(const far_host *h, uint32_t *slots, char user[64])
+{
+    char               site[64];
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_JOINED_LAUNCH);
+    if (!m)
+        return 0;
+    htc_reader in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    htc_get_str(&in, site, sizeof site);
+    uint64_t agent = htc_get_u64(&in);
+    (void)htc_get_u32(&in);
+    htc_get_str(&in, user, 64);
+    (void)htc_get_u8(&in), (void)htc_get_u32(&in), (void)htc_get_u32(&in);
+    *slots = htc_get_u32(&in);
+    cr_assert(eq(int, htc_reader_done(&in), HTC_OK));
+    return agent;
+}
+
+/* The host has launched it. */
+static void launched(far_host *h, uint64_t agent)
+{
+    htc_buf body, b;
+    htc_buf_init(&body, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    htc_put_str(&body, "h");
+    htc_put_str(&body, "process 7");
+    htc_joined_launched_write(&b, agent, HTC_OK, htc_buf_bytes(&body));
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    htc_buf_free(&body);
+    h->m.launches++;
+    h->m.agents[h->m.count++] = agent;
+    rig_pass(&r, 100 * HTC_MS);
+}
+
+static hand register_on(uint64_t agent, const char *key, uint32_t slots)
+{
+    hand            h = { .id = agent, .peer = open_key(key, HTC_KEY_HOST, HTC_WIRE_ROLE_AGENT) };
+    htc_agent_hello m = { .agent = agent, .slots = slots, .cores = 4, .node = "node-far" };
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_agent_hello_write(&b, &m);
+    rig_say(&r, h.peer, &b);
+    htc_buf_free(&b);
+    return h;
+}
+
+static void books(void)
+{
+    htc_gateway_books b = { .size = sizeof b };
+    cr_assert(eq(int, htc_gateway_audit(r.gateway, 1, &b), HTC_OK));
+    cr_expect(eq(str, b.wrong, ""));
+}
+
+static long long slots_now(void)
+{
+    json_t   *a = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}");
+    long long n = json_integer_value(json_object_get(a, "slots"));
+    json_decref(a);
+    books();
+    return n;
+}
+
+Test(gateway_joined, a_key_that_names_no_site_is_sent_away_with_the_next_step)
+{
+    far_host *h = join("nobody", 4);
+    htc_joined_welcome w = answer_to(h);
+    cr_expect(eq(int, w.status, HTC_ENOTFOUND));
+    cr_expect(strstr(w.text, "[site.nobody] with adapter = join") != NULL, "it says: %s", w.text);
+    cr_expect(eq(u32, r.closed, h->peer));
+    /* Nor is the own machine's site anybody's, or one whose key is a user's. */
+    cr_expect(eq(int, answer_to(join("local", 4)).status, HTC_ENOTFOUND));
+    uint32_t user = open_key("far", HTC_KEY_USER, HTC_WIRE_ROLE_JOINED);
+    far_host wrong = *h;
+    wrong.peer = user;
+    say_hello(&wrong);
+    cr_expect(eq(int, answer_to(&wrong).status, HTC_ENOTFOUND));
+    cr_expect(eq(long, (long)slots_now(), 1));
+}
+
+Test(gateway_joined, a_host_cannot_speak_as_a_user_and_a_local_process_not_as_a_host)
+{
+    uint32_t peer = open_key("far", HTC_KEY_HOST, HTC_WIRE_ROLE_USER);
+    cr_expect(eq(u32, r.closed, peer));
+    peer = rig_open(&r, RIG_UID, HTC_WIRE_ROLE_JOINED);
+    cr_expect(eq(u32, r.closed, peer));
+}
+
+Test(gateway_joined, slots_are_there_as_long_as_the_host_is)
+{
+    cr_expect(eq(long, (long)slots_now(), 1));
+    far_host *h = join("far", 3);
+    cr_expect(eq(int, answer_to(h).status, HTC_OK));
+    cr_expect(eq(long, (long)slots_now(), 4));
+    h->m.slots = 20; /* more than the configuration lets it have */
+    say_hello(h);
+    cr_expect(eq(long, (long)slots_now(), 9));
+    rig_pass(&r, 10 * HTC_SECOND); /* silent */
+    cr_expect(eq(u32, r.closed, h->peer));
+    cr_expect(eq(long, (long)slots_now(), 1));
+    h = join("far", 2);
+    cr_expect(eq(long, (long)slots_now(), 3));
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_CLOSED, .peer = h->peer, .status = HTC_ECLOSED });
+    cr_expect(eq(long, (long)slots_now(), 1));
+}
+
+/* A job for more tasks than the own machine has slots. */
+static uint64_t busy_job(const char *user)
+{
+    uint64_t id = submit(operator_peer(), user, SWEEP(9));
+    rig_pass(&r, HTC_SECOND);
+    return id;
+}
+
+Test(gateway_joined, a_host_is_asked_to_launch_and_its_agent_gets_tasks)
+{
+    far_host *h = join("far", 3);
+    uint32_t  slots = 0;
+    char      user[64];
+    uint64_t  job = busy_job("olga"), agent = asked(h, &slots, user);
+    cr_assert(agent != 0, "nothing was launched");
+    cr_expect(eq(u32, slots, 3));
+    cr_expect(eq(str, user, "olga"));
+    launched(h, agent);
+    /* Another host's key, or the own machine's socket, does not speak for it. */
+    hand other = register_on(agent, "shared", 3);
+    cr_expect(eq(int, welcome_of(&other), HTC_ENOTFOUND));
+    hand here = hello(agent);
+    cr_expect(eq(int, welcome_of(&here), HTC_ENOTFOUND));
+    hand a = register_on(agent, "far", 3);
+    cr_assert(eq(int, welcome_of(&a), HTC_OK));
+    const rig_message *m = rig_newest(&r, a.peer, HTC_WIRE_AGENT_WELCOME);
+    htc_reader         in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    htc_agent_welcome  w;
+    cr_assert(eq(int, htc_agent_welcome_read(&in, &w), HTC_OK));
+    cr_expect(eq(str, w.store, "tcp://10.0.0.1:7421"));
+    htc_attempt at;
+    cr_expect(eq(u32, pull(&a, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, at.job, job));
+    /* The host says that it is gone: its task waits again at once. */
+    h->m.count = 0;
+    cr_expect(ge(long, (long)count_of(operator_peer(), job, "leased"), 1));
+    say_hello(h);
+    cr_expect(eq(long, (long)count_of(operator_peer(), job, "leased"), 0));
+    books();
+}
+
+Test(gateway_joined, an_agent_whose_launch_the_host_has_not_heard_of_is_not_thought_gone)
+{
+    far_host *h = join("far", 3);
+    uint32_t  slots;
+    char      user[64];
+    (void)busy_job("olga");
+    uint64_t agent = asked(h, &slots, user);
+    cr_assert(agent != 0);
+    say_hello(h); /* said before JOINED_LAUNCH was heard */
+    launched(h, agent);
+    hand a = register_on(agent, "far", 3);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    /* An agent that the gateway does not know is to end. */
+    h->m.agents[h->m.count++] = 4711;
+    say_hello(h);
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_JOINED_KILL);
+    cr_assert(m != NULL, "nothing is to be ended");
+    htc_reader in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    uint64_t   id = 0;
+    cr_expect(eq(int, htc_joined_kill_read(&in, &id), HTC_OK));
+    cr_expect(eq(u64, id, 4711));
+}
+
+Test(gateway_joined, a_launch_that_fails_pauses_the_site)
+{
+    far_host *h = join("far", 3);
+    uint32_t  slots;
+    char      user[64];
+    htc_buf   b;
+    (void)busy_job("olga");
+    uint64_t agent = asked(h, &slots, user);
+    htc_buf_init(&b, NULL, 0);
+    htc_joined_launched_write(&b, agent, HTC_ENOEXEC, htc_bytes_of("no such program"));
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    json_t *a = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}"), *site = json_array_get(json_object_get(a, "sites"), 1);
+    cr_expect(json_is_true(json_object_get(site, "paused")));
+    cr_expect(strstr(json_string_value(json_object_get(site, "reason")), "no such program") != NULL);
+    json_decref(a);
+    books();
+}
+
+Test(gateway_joined, users_that_a_host_does_not_serve_get_no_agent_there)
+{
+    uint32_t slots;
+    char     user[64];
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"user.add\",\"name\":\"ada\",\"password\":\"secret12\"}"));
+    far_host *h = join("far", 3);
+    (void)busy_job("ada");
+    cr_expect(eq(u64, asked(h, &slots, user), 0), "a host that serves the owner alone was asked to launch an agent of %s", user);
+    far_host *s = join("shared", 2);
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(asked(s, &slots, user) != 0, "a host that serves ada got no agent");
+    cr_expect(eq(str, user, "ada"));
+    books();
+}
+
+Test(gateway_joined, a_host_that_leaves_gets_nothing_more_and_its_agents_drain)
+{
+    far_host *h = join("far", 3);
+    uint32_t  slots;
+    char      user[64];
+    (void)busy_job("olga");
+    uint64_t agent = asked(h, &slots, user);
+    launched(h, agent);
+    hand a = register_on(agent, "far", 3);
+    h->m.leaving = 1;
+    say_hello(h);
+    cr_expect(rig_newest(&r, a.peer, HTC_WIRE_DRAIN) != NULL, "its agent is not drained");
+    h->m.count = 0;
+    say_hello(h);
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(eq(u64, asked(h, &slots, user), agent), "another agent was launched at a host that leaves");
+    books();
+}
+
+Test(gateway_joined, a_gateway_that_starts_again_knows_the_agents_of_hosts)
+{
+    far_host *h = join("far", 3);
+    uint32_t  slots;
+    char      user[64];
+    (void)busy_job("olga");
+    uint64_t agent = asked(h, &slots, user);
+    launched(h, agent);
+    hand a = register_on(agent, "far", 3);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    kill_now();
+    cr_expect(le(u32, r.calls[HTC_CALL_WATCH_AGENT], 1), "the process of an agent elsewhere was looked for on the own machine");
+    a = register_on(agent, "far", 3);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    far_host *again = join("far", 3);
+    cr_expect(rig_newest(&r, again->peer, HTC_WIRE_JOINED_KILL) == NULL);
+    rig_pass(&r, HTC_SECOND);
+    hand gone = register_on(agent, "far", 3); /* the host did not list it: its process is gone */
+    cr_expect(eq(int, welcome_of(&gone), HTC_ENOTFOUND));
+    books();
+}
+
+/* ---- files ---- */
+
+/* As "log" of the first task, whose attempt 1 was run at a host. The request goes on until the host answers. */
+static uint32_t ask_log(uint64_t job)
+{
+    char     text[96];
+    uint32_t peer = operator_peer();
+    snprintf(text, sizeof text, "{\"op\":\"log\",\"id\":\"%llu.0\"}", (unsigned long long)job);
+    json_decref(rig_ask(&r, peer, text));
+    return peer;
+}
+
+static json_t *log_answer(uint32_t peer)
+{
+    const rig_message *m = rig_newest(&r, peer, HTC_WIRE_USER_ANSWER);
+    return m ? json_loadb((const char *)m->bytes, m->len, 0, NULL) : NULL;
+}
+
+static uint64_t ended_job(void)
+{
+    uint64_t    job = submit(operator_peer(), "olga", SWEEP(1));
+    htc_attempt at;
+    rig_pass(&r, HTC_SECOND);
+    hand a = hello(r.launched[r.n_launched - 1].agent);
+    cr_assert(eq(u32, pull(&a, &at), HTC_GRANT_TASKS));
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_task_result_write(&b, &(htc_task_result){ .agent = a.id, .attempt = at, .outcome = { .status = HTC_OK, .node = "node-far" } });
+    rig_say(&r, a.peer, &b);
+    htc_buf_free(&b);
+    return job;
+}
+
+Test(gateway_joined, files_that_are_not_here_are_asked_of_the_hosts_that_are_there)
+{
+    uint64_t  job = ended_job();
+    far_host *h = join("far", 3);
+    uint32_t  peer = ask_log(job), tag = 0, op = 0;
+    htc_bytes body;
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_JOINED_CALL);
+    cr_assert(m != NULL, "the host is not asked");
+    htc_reader in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    cr_assert(eq(int, htc_joined_call_read(&in, &tag, &op, &body), HTC_OK));
+    cr_expect(eq(u32, op, HTC_CALL_FILE_READ));
+    htc_buf file, b;
+    htc_buf_init(&file, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&file, 6);
+    htc_put_bytes(&file, htc_bytes_of("hello\n"));
+    htc_joined_answer_write(&b, tag + 1, HTC_OK, htc_buf_bytes(&file)); /* nobody has asked that */
+    rig_say(&r, h->peer, &b);
+    htc_joined_answer_write(&b, tag, HTC_OK, htc_buf_bytes(&file));
+    rig_say(&r, h->peer, &b);
+    json_t *a = log_answer(peer);
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(a, "text")), "hello\n"));
+    json_decref(a);
+    htc_buf_free(&b);
+    htc_buf_free(&file);
+}
+
+Test(gateway_joined, where_files_may_be_is_told_when_their_host_is_away)
+{
+    uint64_t  job = ended_job();
+    far_host *h = join("far", 3);
+    uint32_t  peer = ask_log(job);
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_CLOSED, .peer = h->peer, .status = HTC_ECLOSED });
+    json_t     *a = log_answer(peer);
+    const char *text = json_string_value(json_object_get(a, "message"));
+    cr_assert(text != NULL, "no error");
+    cr_expect(strstr(text, "node-far") && strstr(text, "/srv/far/data/out"), "it says: %s", text);
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(a, "error")), "HTC_ENOTFOUND"));
+    json_decref(a);
+}
+
+/* ---- flows ---- */
+
+static const char *seat_at(const char *user, const char *number)
+{
+    static char text[2048];
+    snprintf(text, sizeof text,
+             "{\"op\":\"submit\",\"user\":\"%s\",\"jsdl\":\"<jsdl:JobDefinition xmlns:jsdl='http://schemas.ggf.org/jsdl/2005/11/jsdl'"
+             " xmlns:px='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix'><jsdl:JobDescription><jsdl:Application><px:POSIXApplication>"
+             "<px:Executable>htc:flow</px:Executable><px:Argument>%s</px:Argument></px:POSIXApplication></jsdl:Application>"
+             "</jsdl:JobDescription></jsdl:JobDefinition>\"}",
+             user, number);
+    return text;
+}
+
+Test(gateway_joined, a_seat_is_at_ones_own_flow)
+{
+    uint32_t p = operator_peer();
+    json_decref(rig_ask(&r, p, "{\"op\":\"user.add\",\"name\":\"ada\",\"password\":\"secret12\",\"uid\":1001,\"gid\":1001}"));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, seat_at("olga", "1")), ""));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, seat_at("ada", "1")), "HTC_EDENIED"), "ada works at the owner's flow");
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, seat_at("ada", "4299262263297")), ""), "ada's own: 1001 * 2^32 + 1");
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, seat_at("olga", "4299262263297")), "HTC_EDENIED"), "the owner works at ada's flow");
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, seat_at("ada", "4303557230593")), "HTC_EDENIED"), "ada works at the flow of uid 1002");
+}
