@@ -56,6 +56,24 @@ htc_status  flow_which(flow_call *k, const char *word, uint64_t *id, char **task
 htc_status  flow_find_task(flow_call *k, uint64_t id, const flow_graph *g, const char *task, uint32_t *number);
 void        flow_put_json(flow_call *k, json_t *value); /* takes it */
 
+/* flow_kinds.c */
+typedef struct flow_kind {
+    const char *name; /* the graph's */
+    uint64_t    tasks, ran, failed, data;
+    double      run_s, longest_s;
+} flow_kind;
+
+typedef struct flow_kinds {
+    flow_kind *kinds; /* by name */
+    uint32_t   n;
+    uint64_t   data; /* bytes that tasks read of each other */
+} flow_kinds;
+
+void    flow_kinds_of(const flow_graph *g, flow_kinds *k); /* flow_kinds_free, before the graph goes */
+void    flow_kinds_free(flow_kinds *k);
+json_t *flow_kinds_json(const flow_kinds *k);
+void    flow_kinds_print(flow_call *c, const flow_kinds *k);
+
 /* flow_fetch.c. task: NULL: of all; to: a directory, made if it is not there. */
 htc_status flow_fetch(flow_call *k);
 htc_status flow_fetch_to(flow_call *k, uint64_t id, const htc_flows_view *v, const char *task, const char *to, uint64_t *files, uint64_t *bytes);

@@ -10,6 +10,7 @@ void flow_graph_free(flow_graph *g)
     for (uint32_t i = 0; i < g->n; i++) {
         free(g->tasks[i].name);
         free(g->tasks[i].reason);
+        free(g->tasks[i].kind);
     }
     free(g->tasks);
     free(g->waits);
@@ -17,12 +18,12 @@ void flow_graph_free(flow_graph *g)
     *g = (flow_graph){ 0 };
 }
 
-static flow_task *add_task(flow_graph *g, const char *name, const char *reason)
+static flow_task *add_task(flow_graph *g, const char *name, const char *reason, const char *kind)
 {
     if (g->n == g->cap)
         g->tasks = must(realloc(g->tasks, (g->cap = g->cap * 2 + 64) * sizeof *g->tasks));
     flow_task *t = &g->tasks[g->n++];
-    *t = (flow_task){ .name = must_dup(name), .reason = must_dup(reason), .count = 1, .waits = g->n_waits, .edges = g->n_edges };
+    *t = (flow_task){ .name = must_dup(name), .reason = must_dup(reason), .kind = must_dup(kind ? kind : ""), .count = 1, .waits = g->n_waits, .edges = g->n_edges };
     return t;
 }
 
@@ -108,7 +109,8 @@ static int see(void *ctx, const htc_flows_task *from)
         x->gap = 1;
         return 0;
     }
-    flow_task *t = add_task(x->g, from->name, from->reason);
+    flow_task *t = add_task(x->g, from->name, from->reason, from->kind);
+    t->data = from->data;
     for (uint8_t s = FLOW_TASK_WAITING; s < FLOW_TASK_STATES; s++)
         if (strcmp(from->state, state_names[s]) == 0)
             t->state = s;
@@ -148,7 +150,7 @@ void flow_gather_read(const htc_flow *flow, flow_graph *g)
     for (uint32_t i = 0; i < htc_flow_count(flow); i++) {
         const htc_flow_task *from = htc_flow_get(flow, i);
         const htc_flow_edge *edges;
-        flow_task           *t = add_task(g, from->name, "");
+        flow_task           *t = add_task(g, from->name, "", from->kind);
         size_t               n = htc_flow_parents(flow, i, &edges);
         t->count = from->count;
         for (size_t p = 0; p < n; p++) {

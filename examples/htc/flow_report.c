@@ -102,7 +102,12 @@ static json_t *figures_json(uint64_t id, const htc_flows_view *v, const flow_gra
                              "critical_path_s", f->path_s, "area_s", f->area_s, "bound_s", f->bound_s, "efficiency", f->efficiency, "utilisation", f->utilisation,
                              "turnaround_s", f->turnaround_s, "ideal_turnaround_s", f->ideal_turnaround_s, "delay_ratio", f->delay_ratio, "by_worker", workers, "busy",
                              over_time, "critical_path", path);
+    flow_kinds kinds;
+    flow_kinds_of(g, &kinds);
     json_object_set_new(more, "tasks_cv", json_real(f->tasks_cv));
+    json_object_set_new(more, "data_bytes", json_integer((json_int_t)kinds.data));
+    json_object_set_new(more, "by_kind", flow_kinds_json(&kinds));
+    flow_kinds_free(&kinds);
     json_object_update(o, more);
     json_decref(more);
     return o;
@@ -138,6 +143,10 @@ static void print_figures(flow_call *k, const flow_graph *g, const flow_figures 
         table_row(&t, "%" PRIu64 "\t%u\t%u\t%s\t%.1f%%", f->workers[i].worker, f->workers[i].slots, f->workers[i].tasks, show_seconds(f->workers[i].run_s).s,
                   f->makespan_s > 0 ? 100 * f->workers[i].run_s / f->workers[i].slots / f->makespan_s : 100.0);
     table_end(k->c, &t);
+    flow_kinds kinds;
+    flow_kinds_of(g, &kinds);
+    flow_kinds_print(k, &kinds);
+    flow_kinds_free(&kinds);
     c->to = f->makespan_s;
     flow_busy(g, f, FLOW_NOBODY, CHART_BINS, c->held[chart_user(c, "slots busy")]);
     putchar('\n');

@@ -24,7 +24,8 @@ typedef struct flow_edge {
 } flow_edge;
 
 typedef struct flow_task {
-    char    *name, *reason;
+    char    *name, *reason, *kind; /* kind: ""; not known */
+    uint64_t data;   /* bytes that it reads of what others make */
     uint8_t  state; /* flow_task_state; PLAIN: of a flow that was never submitted */
     uint32_t failures, attempt;
     uint64_t worker, count; /* whose it was; so many equal tasks */

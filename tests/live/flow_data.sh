@@ -7,8 +7,8 @@ H=("$htc" --dir "$dir")
 
 # --- without a system: inputs are brought, results are fetched, directories are made ---
 cat > small.flow << 'END'
-upper: in=text.txt out=upper.txt            sh -c 'tr a-z A-Z < text.txt > upper.txt'
-lines: in=upper.txt out=parts/lines         sh -c 'mkdir parts; rev upper.txt > parts/lines'
+upper: kind=change in=text.txt out=upper.txt            sh -c 'tr a-z A-Z < text.txt > upper.txt'
+lines: kind=change in=upper.txt out=parts/lines         sh -c 'mkdir parts; rev upper.txt > parts/lines'
 words: in=upper.txt out=words               sh -c 'tr " " "\n" < upper.txt > words; [ ! -e parts ]'
 both:  in=parts/lines,words out=both,100%   sh -c 'cat parts/lines words > both; echo all > 100%'
 END
@@ -45,6 +45,13 @@ expect 0 "${H[@]}" flow fetch "$id.lines" --out lines --json
 expect 0 "${H[@]}" flow fetch "$id" --all --out everything
 [ "$(find everything -type f | wc -l)" = 5 ] || fail "all: $(find everything)"
 expect 4 "${H[@]}" flow fetch "$id.nobody"
+expect 0 "${H[@]}" flow report "$id" --json
+python3 - "$out" << 'END' || fail "$out"
+import json, sys
+o = json.loads(sys.argv[1])
+kinds = {k["kind"]: k for k in o["by_kind"]}
+assert o["data_bytes"] == 56 and (kinds[""]["tasks"], kinds["change"]["tasks"]) == (2, 2), o
+END
 # A program stays one. What is stored and has changed does not come.
 echo "tool: out=tool sh -c 'echo \"#!/bin/sh\" > tool; chmod +x tool'" > tool.flow
 echo 'note: out=note sh -c "echo note > note"' >> tool.flow
