@@ -19,10 +19,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     worker_message m;
     uint16_t       type;
     uint64_t       id;
+    htc_bytes      entries;
+    bag_outcome    o = { 0 };
     if (size == 0)
         return 0;
     htc_buf_init(&b, NULL, 0);
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
     case 0:
         if (htc__ledger_read(bytes, &l) != HTC_OK)
             break;
@@ -63,6 +65,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         htc_buf_free(&again);
         htc_buf_clear(&b);
+        break;
+    case 4: /* entries have several forms, and are handed on as they are */
+        if (htc__outcome_block_read(bytes, &id, &entries) != HTC_OK)
+            break;
+        for (r = htc_reader_of(entries); htc_reader_left(&r);) {
+            htc__outcome_get(&r, &o);
+            if (r.status != HTC_OK || o.from >= o.to)
+                abort();
+        }
         break;
     case 2:
         r = htc_wire_open(bytes, &type, &id);

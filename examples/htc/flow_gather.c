@@ -100,16 +100,12 @@ htc_status flow_find_task(flow_call *k, uint64_t id, const flow_graph *g, const 
 typedef struct gathering {
     flow_graph *g;
     int         gap;
+    uint64_t    wanted; /* of a bag */
 } gathering;
 
-static int see(void *ctx, const htc_flows_task *from)
+static flow_task *add_seen(flow_graph *g, const htc_flows_task *from)
 {
-    gathering *x = ctx;
-    if (from->number != x->g->n || from->number >= FLOW_NOBODY) {
-        x->gap = 1;
-        return 0;
-    }
-    flow_task *t = add_task(x->g, from->name, from->reason, from->kind);
+    flow_task *t = add_task(g, from->name, from->reason, from->kind);
     t->data = from->data;
     for (uint8_t s = FLOW_TASK_WAITING; s < FLOW_TASK_STATES; s++)
         if (strcmp(from->state, state_names[s]) == 0)
@@ -119,11 +115,57 @@ static int see(void *ctx, const htc_flows_task *from)
     t->worker = from->worker;
     t->began = from->worker ? from->began : 0;
     t->ended = from->ended;
+    return t;
+}
+
+static int see(void *ctx, const htc_flows_task *from)
+{
+    gathering *x = ctx;
+    if (from->number != x->g->n || from->number >= FLOW_NOBODY) {
+        x->gap = 1;
+        return 0;
+    }
+    flow_task *t = add_seen(x->g, from);
     for (uint32_t i = 0; i < from->parents; i++)
         add_wait(x->g, t, from->waits[i].rule, from->waits[i].ended);
     for (uint32_t i = 0; i < from->n_children; i++)
         add_edge(x->g, t, from->children[i].task, from->children[i].parent);
     return 1;
+}
+
+static int see_wanted(void *ctx, const htc_flows_task *from)
+{
+    gathering *x = ctx;
+    if (from->number == x->wanted)
+        (void)add_seen(x->g, from);
+    return from->number != x->wanted;
+}
+
+htc_status flow_gather_ended(flow_call *k, uint64_t id, const htc_flows_view *view, const char *task, flow_graph *g, uint64_t *number)
+{
+    char     *end;
+    gathering x = { .g = g, .wanted = strtoull(task, &end, 10) };
+    if (!*task || *end || x.wanted >= view->tasks)
+        return cli_error(k->c, HTC_ENOTFOUND, "", "the tasks of a bag are numbered from 0", "flow %" PRIu64 " has no task %.60s", id, task);
+    *number = x.wanted;
+    return htc_flows_tasks(k->store, id, see_wanted, &x, &k->c->error);
+}
+
+static int see_any(void *ctx, const htc_flows_task *from)
+{
+    gathering *x = ctx;
+    flow_task *t = add_seen(x->g, from);
+    free(t->name);
+    t->name = must_print("%" PRIu64, from->number);
+    return 1;
+}
+
+htc_status flow_gather_bag(flow_call *k, uint64_t id, const htc_flows_view *view, flow_graph *g)
+{
+    gathering x = { .g = g };
+    if (view->tasks > FLOW_BAG_MAX)
+        return cli_error(k->c, HTC_ETOOBIG, "", "htc flow status counts its tasks", "flow %" PRIu64 " is a bag of more than %d tasks: too many to be looked at together", id, FLOW_BAG_MAX);
+    return htc_flows_tasks(k->store, id, see_any, &x, &k->c->error);
 }
 
 htc_status flow_gather(flow_call *k, uint64_t id, htc_flows_view *view, flow_graph *g)

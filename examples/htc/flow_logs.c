@@ -75,11 +75,11 @@ char *flow_failure(flow_call *k, uint64_t job, const htc_flows_task *t)
     return must_print("%s%s%.100s", t->reason, line[0] ? ": " : "", line);
 }
 
-static htc_status show_task(flow_call *k, uint64_t id, const htc_flows_view *v, const flow_task *t, uint32_t number)
+static htc_status show_task(flow_call *k, uint64_t id, const htc_flows_view *v, const flow_task *t, uint64_t number)
 {
     const char *name = k->errors ? "stderr" : "stdout";
     htc_buf     text;
-    char       *what = must_print("%" PRIu64 ".%s", id, t->name);
+    char       *what = v->graph ? must_print("%" PRIu64 ".%s", id, t->name) : must_print("%" PRIu64 ".%" PRIu64, id, number);
     htc_status  s = HTC_OK;
     if (!t->attempt && t->state < FLOW_TASK_DONE)
         s = cli_error(k->c, HTC_ENOTFOUND, what, "htc flow why says what it waits for", "it has not ended");
@@ -107,7 +107,7 @@ htc_status flow_logs(flow_call *k)
 {
     htc_flows_view v;
     flow_graph     g = { 0 };
-    uint64_t       id = 0;
+    uint64_t       id = 0, at = 0;
     uint32_t       number = 0;
     char          *task = NULL;
     htc_status     s = flow_which(k, k->w.at[0], &id, &task);
@@ -115,12 +115,14 @@ htc_status flow_logs(flow_call *k)
         s = cli_error(k->c, HTC_EUSAGE, k->w.at[0], "7.3 or 7.NAME is a task of flow 7", "that names no task");
     if (s == HTC_OK)
         s = flow_gather(k, id, &v, &g);
-    if (s == HTC_OK && !v.graph)
-        s = cli_error(k->c, HTC_EUNSUPPORTED, "", "", "flow %" PRIu64 " is a bag: its tasks have no records of their own", id);
-    if (s == HTC_OK)
+    if (s == HTC_OK && v.graph)
         s = flow_find_task(k, id, &g, task, &number);
+    else if (s == HTC_OK)
+        s = flow_gather_ended(k, id, &v, task, &g, &at);
+    if (s == HTC_OK && !g.n)
+        s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "", "it has not ended");
     if (s == HTC_OK)
-        s = show_task(k, id, &v, &g.tasks[number], number);
+        s = show_task(k, id, &v, &g.tasks[number], v.graph ? number : at);
     flow_graph_free(&g);
     free(task);
     return s;

@@ -165,6 +165,8 @@ htc_status flow_report(flow_call *k)
         s = out_check(k->c, k->svg);
     if (s == HTC_OK)
         s = flow_gather(k, id, &v, &g);
+    if (s == HTC_OK && !v.graph)
+        s = flow_gather_bag(k, id, &v, &g);
     if (s == HTC_OK) {
         s = flow_figures_of(&g, &f);
         if (s != HTC_OK)
@@ -180,7 +182,7 @@ htc_status flow_report(flow_call *k)
         if (f.ran)
             print_figures(k, &g, &f);
         else
-            printf(v.graph ? "no task has run yet\n" : "a bag: its ledgers count its tasks, and nothing says when each ran\n");
+            printf("no task has run yet\n");
     }
     flow_figures_free(&f);
     flow_graph_free(&g);

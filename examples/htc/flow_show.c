@@ -130,7 +130,7 @@ htc_status flow_tasks(flow_call *k)
     if (s == HTC_OK)
         s = htc_flows_tasks(k->store, id, list_task, &l, &k->c->error);
     if (s == HTC_OK && l.shown == 0 && !v.graph && !k->failed && !l.json)
-        printf("flow %" PRIu64 " is a bag: its tasks have no records of their own; htc flow status %" PRIu64 " counts them\n", id, id);
+        printf("flow %" PRIu64 " is a bag, of which no task has ended yet\n", id);
     if (s == HTC_OK && l.json)
         flow_put_json(k, l.json);
     else if (s == HTC_OK && l.shown)

@@ -192,6 +192,26 @@ static reason of_flow(question *q)
     return r;
 }
 
+/* Of a bag. */
+static htc_status of_ended(question *q, const char *task, reason *r)
+{
+    uint64_t   number = 0;
+    htc_status s = flow_gather_ended(q->k, q->id, &q->v, task, &q->g, &number);
+    if (s != HTC_OK)
+        return s;
+    char *what = must_print("task %" PRIu64 " of flow %" PRIu64, number, q->id);
+    if (!q->g.n) {
+        *r = (reason){ must_print("%s has not ended: it waits for a slot, or runs", what), "ready" };
+    } else {
+        const flow_task *t = &q->g.tasks[0];
+        const char      *state = flow_task_state_name(t->state);
+        *r = t->worker ? (reason){ must_print("%s is %s: worker %" PRIu64 " ran it%s%s", what, state, t->worker, t->reason[0] ? ", " : "", t->reason), state } :
+                         (reason){ must_print("%s is %s: it never ran", what, state), state };
+    }
+    free(what);
+    return HTC_OK;
+}
+
 htc_status flow_why(flow_call *k)
 {
     question   q = { .k = k };
@@ -203,12 +223,12 @@ htc_status flow_why(flow_call *k)
     if (s == HTC_OK)
         s = flow_gather(k, q.id, &q.v, &q.g);
     if (s == HTC_OK && task && (q.v.state == HTC_FLOWS_RUNNING || q.v.state == HTC_FLOWS_ENDED)) {
-        s = q.v.graph ? flow_find_task(k, q.id, &q.g, task, &number) :
-                        cli_error(k->c, HTC_EUNSUPPORTED, "", "htc flow status counts them", "flow %" PRIu64 " is a bag: its tasks have no records of their own", q.id);
+        s = q.v.graph ? flow_find_task(k, q.id, &q.g, task, &number) : of_ended(&q, task, &r);
         known = 1;
     }
     if (s == HTC_OK) {
-        r = known ? of_task(&q, number) : of_flow(&q);
+        if (!r.text)
+            r = known ? of_task(&q, number) : of_flow(&q);
         if (k->c->json)
             flow_put_json(k, json_pack("{s:I, s:s, s:s}", "flow", (json_int_t)q.id, "why", r.text, "code", r.code));
         else

@@ -106,7 +106,7 @@ typedef struct htc_flows_file {
     uint32_t    read;  /**< 1: another task reads it; 0: it is a result */
 } htc_flows_file;
 
-/** How a task of a graph stands, and ended. What it points to is lent for the call. */
+/** How a task stands, and ended. What it points to is lent for the call. */
 typedef struct htc_flows_task {
     size_t      size;      /**< sizeof(htc_flows_task) */
     uint64_t    number;    /**< from 0 */
@@ -134,7 +134,7 @@ typedef struct htc_flows_task {
 } htc_flows_task;
 
 /**
- * Called for each task, in the order of their numbers.
+ * Called for each task.
  *
  * @param[in] ctx   as given
  * @param[in] task  lent for the call
@@ -176,7 +176,7 @@ HTC_API htc_status htc_flows_submit(htc_store *store, const htc_flow *flow, cons
  * new flow alone until htc_flows_start; the old one stays as it is.
  *
  * @param[in,out] store    nothing outstanding
- * @param[in]     from     the flow that has ended; a graph, for of the tasks of a bag none is known by itself
+ * @param[in]     from     the flow that has ended; a graph
  * @param[in]     options  borrowed; NULL: every default. Here 0 of tries and of max_fails means: as it was in the old flow. user, directory and
  *                         inputs are those of the old flow: NULL
  * @param[out]    id       the number of the new one; set as soon as anything is stored, also on failure: htc_flows_remove
@@ -232,7 +232,9 @@ HTC_API htc_status htc_flows_set(htc_store *store, uint64_t id, const char *poli
 HTC_API htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, htc_error *error);
 
 /**
- * Tell of each task of a graph, and then of those that were inserted; of a bag of none, for its tasks have no records.
+ * Tell of each task of a graph, in the order of their numbers, and then of those that were inserted; of a bag of those that have ended, in any
+ * order. A bag's tasks have no records of their own: their ledgers' logs say of each how it ended, which attempt, whose, and when. Of function
+ * tasks that were called together each has its share of the call's time. name and kind are the program or function.
  *
  * @param[in,out] store  nothing outstanding; not to be used by fn
  * @param[in]     id     its number
@@ -241,7 +243,7 @@ HTC_API htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view 
  * @param[out]    error  why; NULL is fine
  * @return HTC_OK; HTC_ENOTFOUND; HTC_EINVAL; HTC_ECORRUPT: a record that cannot be read; as htc_store_ask
  *
- * Cost: a scan of its tasks.   Since: 0.2
+ * Cost: a scan of its tasks; of a bag one of its ledgers, and a request for each 1 KiB of their logs.   Since: 0.2
  */
 HTC_API htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, void *ctx, htc_error *error);
 

@@ -115,9 +115,14 @@ expect 0 "${H[@]}" flow tasks 5 --json
 python3 -c 'import json, sys; assert [(t["name"], t["state"]) for t in json.loads(sys.argv[1])] == [("c", "done"), ("f", "done")]' "$out" || fail "$out"
 refuse 4 'nothing of flow 5 is left' "${H[@]}" flow resume 5
 expect 0 "${H[@]}" flow run --shape bot --tasks 5
+expect 0 "${H[@]}" flow tasks 6 --json
+python3 -c 'import json, sys; t = json.loads(sys.argv[1]); assert sorted(x["task"] for x in t) == list(range(5)) and all(x["state"] == "done" and x["worker"] and x["ended"] >= x["started"] > 0 for x in t)' "$out" || fail "$out"
+expect 0 "${H[@]}" flow tasks 6 --limit 2 --json
+[ "$(grep -o '"task"' <<< "$out" | wc -l)" = 2 ] || fail "$out"
+says 'task 3 of flow 6 is done: worker [0-9]* ran it' 6.3
 refuse 2 'is a bag' "${H[@]}" flow resume 6
 expect 0 "${H[@]}" flow report 6
-grep -q 'a bag' <<< "$out" || fail "$out"
+grep -q 'critical path' <<< "$out" || fail "$out"
 refuse 2 'is a bag' "${H[@]}" flow render 6
 
 # --- waiting: for tasks, for a slot of many, for any slot ---

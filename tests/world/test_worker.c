@@ -569,6 +569,7 @@ static const char *const rules[] = {
     "note_read_early",     /* the note was accepted meanwhile, counted and forgotten: two owners */
     "note_number_reused",  /* an old "accepted" clears a new note: lost */
     "ledger_unversioned",  /* who was thought dead writes over its successor */
+    "log_rewritten",       /* a block says what was not counted, or not what was */
     "end_when_empty",      /* tasks move behind the reader: it ends early */
     "parents_counted",     /* told twice, it runs too early */
     "bad_bit_ignored",     /* it waits for ever */

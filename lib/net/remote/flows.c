@@ -261,7 +261,8 @@ htc_status htc_flows_set(htc_store *store, uint64_t id, const char *policy, cons
 
 /* ---- looked at ---- */
 
-htc_status htc__flows_walk(htc_store *store, const flow_key *prefix, flows_item_fn *fn, flows_page_fn *page, void *ctx, htc_error *error)
+/* all: also those behind whose prefix stands something else than a number. */
+static htc_status walk(htc_store *store, const flow_key *prefix, int all, flows_item_fn *fn, flows_page_fn *page, void *ctx, htc_error *error)
 {
     htc_buf    cursor;
     htc_status status;
@@ -271,12 +272,12 @@ htc_status htc__flows_walk(htc_store *store, const flow_key *prefix, flows_item_
         htc_kv_result  r;
         htc_kv_item    item;
         size_t         at = 0;
-        uint64_t       number;
+        uint64_t       number = 0;
         htc_kv_request q = htc__flows_of_key(HTC_KV_SCAN, prefix);
         q.cursor = htc_buf_bytes(&cursor);
         status = htc__flows_ask(store, &q, &r, error);
         while (status == HTC_OK && more && htc_kv_result_item(&r, &at, &item) == HTC_OK)
-            if (htc__flow_key_number(item.key, prefix, &number))
+            if (htc__flow_key_number(item.key, prefix, &number) || all)
                 more = fn(ctx, number, &item);
         if (status == HTC_OK) {
             htc_buf_clear(&cursor);
@@ -286,6 +287,11 @@ htc_status htc__flows_walk(htc_store *store, const flow_key *prefix, flows_item_
     } while (status == HTC_OK && more && cursor.len);
     htc_buf_free(&cursor);
     return status;
+}
+
+htc_status htc__flows_walk(htc_store *store, const flow_key *prefix, flows_item_fn *fn, flows_page_fn *page, void *ctx, htc_error *error)
+{
+    return walk(store, prefix, 0, fn, page, ctx, error);
 }
 
 static int see_ledger(void *ctx, uint64_t number, const htc_kv_item *item)
@@ -504,8 +510,11 @@ htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, 
         return HTC_EINVAL;
     htc_status status = htc__flows_header_get(store, id, &h, error);
     w.submitted = h.f.tasks - h.f.inserted;
+    int bag = status == HTC_OK && h.f.kind == FLOW_BAG;
+    if (bag)
+        status = htc__flows_bag_tasks(store, id, &h.f, fn, ctx, error);
     htc_buf_free(&h.bytes);
-    if (status != HTC_OK)
+    if (status != HTC_OK || bag)
         return status;
     w.parents = htc__alloc(NULL, GRAPH_PARENTS_MAX * sizeof *w.parents);
     w.children = htc__alloc(NULL, GRAPH_CHILDREN_MAX * sizeof *w.children);
@@ -574,7 +583,7 @@ static htc_status remove_all(htc_store *store, const flow_key *prefix, htc_error
         removal        m = { .store = store };
         htc_kv_request q[FLOWS_TOGETHER];
         uint32_t       flying = 1;
-        htc_status     status = htc__flows_walk(store, prefix, note_key, NULL, &m, error);
+        htc_status     status = walk(store, prefix, 1, note_key, NULL, &m, error);
         if (status != HTC_OK || m.n == 0)
             return status;
         for (size_t i = 0; i < m.n; i++)
@@ -589,12 +598,14 @@ static htc_status remove_all(htc_store *store, const flow_key *prefix, htc_error
 
 htc_status htc_flows_remove(htc_store *store, uint64_t id, htc_error *error)
 {
-    flow_key tasks = htc__flow_key_tasks(id), ledgers = htc__flow_key_ledgers(id), last = htc__flow_key_header(id);
+    flow_key tasks = htc__flow_key_tasks(id), ledgers = htc__flow_key_ledgers(id), logs = htc__flow_key_logs(id), last = htc__flow_key_header(id);
     if (!store)
         return HTC_EINVAL;
     htc_status status = header_change(store, id, removable, NULL, error);
     if (status == HTC_OK)
         status = remove_all(store, &tasks, error);
+    if (status == HTC_OK)
+        status = remove_all(store, &logs, error);
     if (status == HTC_OK)
         status = remove_all(store, &ledgers, error);
     htc_kv_result  r;

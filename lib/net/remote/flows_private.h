@@ -30,6 +30,11 @@ typedef htc_status flows_page_fn(void *ctx, htc_error *error);
 /* All records behind a prefix, page by page. page: NULL is fine. */
 htc_status htc__flows_walk(htc_store *store, const flow_key *prefix, flows_item_fn *fn, flows_page_fn *page, void *ctx, htc_error *error);
 
+/* flows_bag.c: how the tasks of a bag ended. 1: go on; 0: enough. */
+typedef int bag_entry_fn(void *ctx, const bag_outcome *o);
+htc_status htc__flows_bag_walk(htc_store *store, uint64_t id, bag_entry_fn *fn, void *ctx, htc_error *error);
+htc_status htc__flows_bag_tasks(htc_store *store, uint64_t id, const flow *f, htc_flows_task_fn fn, void *ctx, htc_error *error);
+
 /* New records, many in a request: for each htc__flows_sending_room, and n counted up once key and bytes are in their room. */
 typedef struct flows_sending {
     htc_store *store;

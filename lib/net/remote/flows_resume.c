@@ -106,7 +106,7 @@ static htc_status may_resume(const flow *f, uint64_t id, htc_error *error)
     if (f->state != FLOW_ENDED)
         return htc__error(error, HTC_EBUSY, "flow %llu has not ended: cancel it first, or wait for its end", (unsigned long long)id);
     if (f->kind != FLOW_GRAPH)
-        return htc__error(error, HTC_EUNSUPPORTED, "flow %llu is a bag: which of its tasks are done is not known, but how many; write them a line each to have them known",
+        return htc__error(error, HTC_EUNSUPPORTED, "flow %llu is a bag, and bags do not go on: htc flow tasks lists what failed",
                           (unsigned long long)id);
     return HTC_OK;
 }

@@ -110,13 +110,13 @@ int htc__flow_mark(flow *f, ledger_span ids)
     return 1;
 }
 
-static flow_key key_of(const char *format, uint64_t a, uint64_t b)
+static flow_key key_of(const char *format, uint64_t a, uint64_t b, uint64_t c)
 {
     flow_key k;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #pragma GCC diagnostic ignored "-Wformat-extra-args"
-    int n = snprintf(k.text, sizeof k.text, format, a, b);
+    int n = snprintf(k.text, sizeof k.text, format, a, b, c);
 #pragma GCC diagnostic pop
     k.len = n > 0 && (size_t)n < sizeof k.text ? (size_t)n : 0;
     return k;
@@ -124,42 +124,57 @@ static flow_key key_of(const char *format, uint64_t a, uint64_t b)
 
 flow_key htc__flow_key_header(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/h", id, 0);
+    return key_of("f/%016" PRIx64 "/h", id, 0, 0);
 }
 
 flow_key htc__flow_key_ledger(uint64_t id, uint64_t number)
 {
-    return key_of("f/%016" PRIx64 "/l/%016" PRIx64, id, number);
+    return key_of("f/%016" PRIx64 "/l/%016" PRIx64, id, number, 0);
 }
 
 flow_key htc__flow_key_ledgers(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/l/", id, 0);
+    return key_of("f/%016" PRIx64 "/l/", id, 0, 0);
 }
 
 flow_key htc__flow_key_collector(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/c", id, 0);
+    return key_of("f/%016" PRIx64 "/c", id, 0, 0);
 }
 
 flow_key htc__flow_key_task(uint64_t id, uint64_t task)
 {
-    return key_of("f/%016" PRIx64 "/t/%016" PRIx64, id, task);
+    return key_of("f/%016" PRIx64 "/t/%016" PRIx64, id, task, 0);
 }
 
 flow_key htc__flow_key_tasks(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/t/", id, 0);
+    return key_of("f/%016" PRIx64 "/t/", id, 0, 0);
+}
+
+flow_key htc__flow_key_block(uint64_t id, uint64_t of, uint64_t number)
+{
+    return key_of("f/%016" PRIx64 "/o/%016" PRIx64 "/%016" PRIx64, id, of, number);
+}
+
+flow_key htc__flow_key_blocks(uint64_t id, uint64_t of)
+{
+    return key_of("f/%016" PRIx64 "/o/%016" PRIx64 "/", id, of, 0);
+}
+
+flow_key htc__flow_key_logs(uint64_t id)
+{
+    return key_of("f/%016" PRIx64 "/o/", id, 0, 0);
 }
 
 flow_key htc__flow_key_worker(uint64_t group, uint64_t worker)
 {
-    return key_of("w/%016" PRIx64 "/%016" PRIx64, group, worker);
+    return key_of("w/%016" PRIx64 "/%016" PRIx64, group, worker, 0);
 }
 
 flow_key htc__flow_key_workers(uint64_t group)
 {
-    return key_of("w/%016" PRIx64 "/", group, 0);
+    return key_of("w/%016" PRIx64 "/", group, 0, 0);
 }
 
 void htc__flow_worker_write(htc_buf *b, const flow_worker *w)
@@ -199,4 +214,13 @@ int htc__flow_key_number(htc_bytes key, const flow_key *prefix, uint64_t *number
     }
     *number = n;
     return 1;
+}
+
+int htc__flow_key_is_block(htc_bytes key, uint64_t id, uint64_t *of, uint64_t *number)
+{
+    flow_key logs = htc__flow_key_logs(id);
+    if (key.len < logs.len + 16 || !htc__flow_key_number((htc_bytes){ key.data, logs.len + 16 }, &logs, of))
+        return 0;
+    flow_key blocks = htc__flow_key_blocks(id, *of);
+    return htc__flow_key_number(key, &blocks, number);
 }

@@ -53,11 +53,16 @@ flow_key  htc__flow_key_ledger(uint64_t id, uint64_t number); /* f/ID/l/NUMBER *
 flow_key  htc__flow_key_ledgers(uint64_t id);              /* what the keys of all begin with */
 flow_key  htc__flow_key_task(uint64_t id, uint64_t task);  /* f/ID/t/TASK */
 flow_key  htc__flow_key_tasks(uint64_t id);
+flow_key  htc__flow_key_block(uint64_t id, uint64_t of, uint64_t number); /* f/ID/o/LEDGER/NUMBER: of a ledger's log */
+flow_key  htc__flow_key_blocks(uint64_t id, uint64_t of);
+flow_key  htc__flow_key_logs(uint64_t id);                 /* what the keys of all blocks begin with */
 flow_key  htc__flow_key_collector(uint64_t id);            /* f/ID/c: bound to a lease: who looks for the end */
 flow_key  htc__flow_key_worker(uint64_t group, uint64_t worker); /* w/GROUP/WORKER: bound to a lease: this epoch lives */
 flow_key  htc__flow_key_workers(uint64_t group);
 htc_bytes htc__flow_key_bytes(const flow_key *k);
 int       htc__flow_key_number(htc_bytes key, const flow_key *prefix, uint64_t *number); /* 1: what stands behind the prefix */
+
+int       htc__flow_key_is_block(htc_bytes key, uint64_t id, uint64_t *of, uint64_t *number);
 
 /* What stands under a worker's key. */
 typedef struct flow_worker {

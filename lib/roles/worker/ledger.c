@@ -5,7 +5,7 @@
 #include "htcsched/runtime.h"
 #include "roles/worker/ledger.h"
 
-#define LEDGER_FORMAT 1
+#define LEDGER_FORMAT 2
 
 /* ---- sets ---- */
 
@@ -340,6 +340,7 @@ void htc__ledger_write(htc_buf *b, const ledger *l)
     }
     if (b->status == HTC_OK && b->len > LEDGER_BYTES_MAX)
         b->status = HTC_EFULL;
+    htc__outcome_log_write(b, &l->log);
 }
 
 static void need(htc_reader *r, int condition)
@@ -401,7 +402,7 @@ htc_status htc__ledger_read(htc_bytes bytes, ledger *l)
     l->epoch = htc_get_varint(&r);
     l->next_note = htc_get_varint(&r);
     htc__ledger_counts_read(&r, &l->counts);
-    need(&r, bytes.len <= LEDGER_BYTES_MAX && l->next_note > 0);
+    need(&r, bytes.len <= LEDGER_BYTES_MAX + OUTCOME_LOG_MAX + 16 && l->next_note > 0);
     get_ids(&r, &l->live);
     uint64_t n = htc_get_varint(&r);
     need(&r, n <= LEDGER_OUT_MAX);
@@ -426,5 +427,7 @@ htc_status htc__ledger_read(htc_bytes bytes, ledger *l)
                      htc__ids_has(&l->live, (ledger_span){ l->tries[i].id, l->tries[i].id + 1 }));
         l->n_tries = (uint32_t)i + 1;
     }
+    need(&r, bytes.len - htc_reader_left(&r) <= LEDGER_BYTES_MAX);
+    htc__outcome_log_read(&r, &l->log);
     return htc_runtime_record_end(&r);
 }

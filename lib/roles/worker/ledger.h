@@ -15,8 +15,9 @@
 #define HTC_ROLES_LEDGER_H
 
 #include "core/codec.h"
+#include "roles/worker/outcome_log.h"
 
-#define LEDGER_BYTES_MAX  8192 /* of a record */
+#define LEDGER_BYTES_MAX  8192 /* of a record, without its log */
 #define LEDGER_BYTES_GIVE 4096 /* a step that can wait, GIVE or ACCEPT, waits if it would make a record longer: what cannot has room then */
 #define LEDGER_LIVE_MAX   1100 /* spans */
 #define LEDGER_OUT_MAX    24   /* notes that are not cleared */
@@ -65,6 +66,7 @@ typedef struct ledger {
     ledger_note   out[LEDGER_OUT_MAX];
     ledger_pair   in[LEDGER_IN_MAX];
     ledger_try    tries[LEDGER_TRIES_MAX];
+    outcome_log   log; /* of a bag: how its counted tasks have ended. Those of a graph have records */
 } ledger;
 
 /* ---- sets ---- */

@@ -166,15 +166,39 @@ static int tried_again(htc_worker *w, own *o, uint64_t id)
     return 1;
 }
 
-/* Both in order, so that what leaves the ledger leaves it from one end. */
-static void end_in_order(htc_worker *w, own *o, const ledger_ids *done, const ledger_ids *failed)
+static void end(own *o, const running *x, ledger_span s, graph_state how, htc_status status, htc_ns began, htc_ns ended)
 {
-    uint32_t d = 0, f = 0;
+    htc__worker_ended(o, &(ended_task){ .id = s.from, .to = s.to, .how = (uint8_t)how, .exit_code = how != GRAPH_DONE, .status = status,
+                                        .attempt = x->attempt.id.attempt, .began = began, .ended = ended });
+}
+
+/* r: where it was found last, of a list that is most often in order. */
+static htc_status why_failed(const htc__span_answer *a, htc_reader *r, uint64_t id)
+{
+    htc__span_failure f;
+    for (uint64_t i = 0; i < a->failed; i++) {
+        if (htc_reader_left(r) == 0)
+            *r = htc_reader_of(a->failed_list);
+        htc__span_get_failure(r, &f);
+        if (f.number == id)
+            return f.status;
+    }
+    return HTC_EEXIT;
+}
+
+/* What has failed, in order, and with it what is done: so what leaves the ledger leaves it from one end. */
+static void end_in_order(htc_worker *w, own *o, const running *x, const htc__span_answer *a, const ledger_ids *done, const ledger_ids *failed)
+{
+    htc_reader r = htc_reader_of(a->failed_list);
+    uint32_t   d = 0, f = 0;
     while (d < done->n || f < failed->n) {
         int         well = f == failed->n || (d < done->n && done->at[d].from < failed->at[f].from);
         ledger_span s = well ? done->at[d++] : failed->at[f++];
         w->figures.run += s.to - s.from;
-        htc__worker_ended(w, o, s.from, s.to, well ? GRAPH_DONE : GRAPH_FAILED);
+        if (well)
+            end(o, x, s, GRAPH_DONE, HTC_OK, a->begin, a->end);
+        for (uint64_t id = s.from; !well && id < s.to; id++)
+            end(o, x, (ledger_span){ id, id + 1 }, GRAPH_FAILED, why_failed(a, &r, id), a->begin, a->end);
     }
 }
 
@@ -190,7 +214,7 @@ static void bag_answer(htc_worker *w, running *x, own *o, const htc__span_answer
         if (f.number < x->id || f.number >= x->to || htc__ids_remove(&left, one) != HTC_OK)
             continue;
         if (f.status == HTC_ECANCELLED && htc__flow_is_marked(&w->flow, f.number))
-            htc__worker_ended(w, o, one.from, one.to, GRAPH_CANCELLED);
+            end(o, x, one, GRAPH_CANCELLED, f.status, a->begin, a->end);
         else if (!tried_again(w, o, f.number))
             (void)htc__ids_add(&bad, one); /* at most HTC__SPAN_FAILED_MAX: there is room */
     }
@@ -203,7 +227,7 @@ static void bag_answer(htc_worker *w, running *x, own *o, const htc__span_answer
         if (htc__ids_add(&o->ready, (ledger_span){ from, to }) != HTC_OK) /* what is marked is cancelled from there */
             o->unsure = 1;
     }
-    end_in_order(w, o, &left, &bad);
+    end_in_order(w, o, x, a, &left, &bad);
 }
 
 static int has_room(const own *o, const htc__span_answer *a)
@@ -261,7 +285,7 @@ static void not_run(htc_worker *w, running *x, own *o, const htc_input *in)
     if (w->flow.kind == FLOW_BAG && node_fault)
         o->unsure = 1;
     else if (w->flow.kind == FLOW_BAG)
-        htc__worker_ended(w, o, x->id, x->to, GRAPH_FAILED);
+        end(o, x, (ledger_span){ x->id, x->to }, GRAPH_FAILED, in->status, 0, 0);
     htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(in->status)), "functions were not called: %s: %s", htc_strerror(in->status), text);
     if (node_fault && in->status != HTC_EBUSY)
         htc__worker_stop(w, in->status);

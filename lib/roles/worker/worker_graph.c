@@ -175,7 +175,7 @@ void htc__worker_count_told(htc_worker *w, own *o)
         while (i < had && o->ended[i].id != n->id)
             i++;
         if (i == had)
-            o->ended[o->n_ended++] = (ended_task){ n->id, n->id + 1, n->task.state };
+            o->ended[o->n_ended++] = (ended_task){ .id = n->id, .to = n->id + 1, .how = n->task.state };
         i = 0;
     }
 }

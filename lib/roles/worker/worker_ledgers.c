@@ -264,17 +264,12 @@ static int add_accept(htc_worker *w, own *o)
     return 0;
 }
 
-static uint32_t add_ended(own *o)
+static uint32_t add_ended(const htc_worker *w, own *o)
 {
     uint32_t sent = 0;
-    for (; sent < o->n_ended; sent++) {
-        ledger_span   one = { o->ended[sent].id, o->ended[sent].to };
-        uint64_t      n = one.to - one.from;
-        uint8_t       how = o->ended[sent].how;
-        ledger_counts c = { .done = how == GRAPH_DONE ? n : 0, .failed = how == GRAPH_FAILED ? n : 0, .cancelled = how == GRAPH_CANCELLED ? n : 0 };
-        if (htc__ledger_commit(&o->next, &one, 1, &c) != HTC_OK)
-            break; /* no room for more spans: with the next change */
-    }
+    for (; sent < o->n_ended; sent++)
+        if (htc__worker_count(w, &o->next, &o->ended[sent], sent >= o->in_block) != HTC_OK)
+            break; /* no room for more: with the next change */
     return sent;
 }
 
@@ -283,13 +278,19 @@ static int add_cancelled(htc_worker *w, own *o)
 {
     ledger_ids ids;
     int        some = 0;
+    o->marked = 0;
     htc__worker_untouched(w, o, &ids);
     for (uint32_t i = 0; i < ids.n; i++)
         for (uint32_t k = 0; k < w->flow.n_marks; k++) {
             ledger_span s = ids.at[i], m = w->flow.marks[k];
             s.from = m.from > s.from ? m.from : s.from;
             s.to = m.to < s.to ? m.to : s.to;
-            if (s.from >= s.to || htc__ledger_commit(&o->next, &s, 1, &(ledger_counts){ .cancelled = s.to - s.from }) != HTC_OK)
+            if (s.from >= s.to)
+                continue;
+            htc_status status = htc__worker_count(w, &o->next, &(ended_task){ .id = s.from, .to = s.to, .how = GRAPH_CANCELLED, .status = HTC_ECANCELLED }, 1);
+            if (status == HTC_AGAIN)
+                o->marked = 1; /* the rest with the next change */
+            if (status != HTC_OK)
                 continue;
             some = 1;
             for (uint32_t r = 0; r < o->ready.n; r++) { /* those that were to be begun */
@@ -324,16 +325,17 @@ static int hands(htc_worker *w, own *o)
 
 static void change(htc_worker *w, own *o)
 {
-    o->next = o->now;
+    htc__worker_log_begin(o);
     int some = add_accept(w, o);
     if (is_graph(w))
         htc__worker_count_told(w, o);
-    o->ended_sent = add_ended(o);
+    o->ended_sent = add_ended(w, o);
     if (!is_graph(w)) {
         some |= o->marked && add_cancelled(w, o);
         some |= add_tries(o);
+    } else {
+        o->marked = 0;
     }
-    o->marked = 0;
     for (uint32_t i = 0; i < o->n_accepted; i++)
         some |= htc__ledger_clear(&o->next, o->accepted[i].note) == HTC_OK;
     for (uint32_t i = 0; i < o->n_cleared; i++)
@@ -367,7 +369,7 @@ static int has_cause(const htc_worker *w, const own *o)
 
 static int is_due(const htc_worker *w, const own *o)
 {
-    return !o->writing && !o->reading && (o->unsure || ((!o->holds || o->accept_read) && has_cause(w, o)));
+    return !o->writing && !o->reading && !o->logging && (o->unsure || ((!o->holds || o->accept_read) && has_cause(w, o)));
 }
 
 void htc__worker_flush(htc_worker *w)
@@ -380,7 +382,7 @@ void htc__worker_flush(htc_worker *w)
             continue;
         if (o->unsure)
             htc__worker_read_again(w, o);
-        else
+        else if (!htc__worker_log_waits(w, o))
             change(w, o);
     }
 }

@@ -5,6 +5,7 @@
  *   worker_gone.c     whose process has ended: others need not wait for its lease
  *   worker_survey.c   the look at all ledgers: what is nobody's is taken
  *   worker_ledgers.c  the ledgers that it owns: one change under way each, read again after any other answer
+ *   worker_log.c      how the tasks of a bag ended: a ledger's log goes into blocks
  *   worker_tasks.c    what is ready, what runs, what has ended and is not counted yet
  *   worker_graph.c    tasks with a record each: read, ended, cancelled
  *   worker_tell.c     children are told how a task ended, and owners that a task has news
@@ -52,6 +53,11 @@
 typedef struct ended_task {
     uint64_t id, to; /* of a bag also several */
     uint8_t  how; /* graph_state */
+    uint8_t  signal;   /* of a bag, as the rest: for the log */
+    uint16_t exit_code;
+    int32_t  status;
+    uint32_t attempt;
+    htc_ns   began, ended; /* wall clock; 0: it never ran */
 } ended_task;
 
 /* A thief who waits for a ledger's next change. */
@@ -70,6 +76,9 @@ typedef struct own {
     uint8_t        writing, reading; /* a change, or a look at it, is under way */
     uint8_t        unsure;           /* it is to be read before anything else */
     uint8_t        holds;            /* no change: a note is being read for it */
+    uint64_t       logging;          /* the version whose log is being stored as a block; 0: none is */
+    uint64_t       logged;           /* the version whose log is in a block */
+    uint32_t       in_block;         /* for one of the mistakes: so many of ended are in that block too */
     uint8_t        handing;          /* the change under way gives it to nobody */
     uint8_t        marked;           /* some of it may be marked: cancelled with the next change */
     htc_ns         write_at;         /* not before */
@@ -346,6 +355,12 @@ void   htc__worker_ledgers_free(htc_worker *w);
 void   htc__worker_read_again(htc_worker *w, own *o); /* after an answer that says nothing sure */
 void   htc__worker_marked(htc_worker *w); /* the header's marks have changed */
 
+/* worker_log.c */
+int  htc__worker_log_waits(htc_worker *w, own *o); /* 1: a block is to be stored before the next change, and is on its way */
+void htc__worker_log_begin(own *o); /* next is made of now: what is in a block is not in its record */
+/* Counted, and of a bag noted in the log. HTC_AGAIN: the log is full, with the next change; as htc__ledger_commit. It changes nothing then. */
+htc_status htc__worker_count(const htc_worker *w, ledger *l, const ended_task *e, int log);
+
 /* worker_functions.c: function tasks, which the host calls in batches (HTC_CALL_RUN_SPAN) */
 uint64_t htc__worker_span(const htc_worker *w, uint32_t kind, uint64_t ready); /* of a bag: how many at once */
 int      htc__worker_can_call(const htc_worker *w); /* one more */
@@ -368,7 +383,7 @@ running *htc__worker_run(const htc_worker *w, uint64_t run);
 int      htc__worker_add_run(htc_worker *w, running *x); /* 0: out of memory, which has been said */
 void     htc__worker_run_over(htc_worker *w, running *x);
 void     htc__worker_forget_run(htc_worker *w, running *x, int drop);
-void     htc__worker_ended(htc_worker *w, own *o, uint64_t from, uint64_t to, graph_state how);
+void     htc__worker_ended(own *o, const ended_task *e);
 void     htc__worker_give_up(htc_worker *w, running *x); /* it has not run, and is to be begun again */
 void     htc__worker_begin_remake(htc_worker *w, remake *r); /* as r->run, if that does not end at once */
 void     htc__worker_tasks_free(htc_worker *w);

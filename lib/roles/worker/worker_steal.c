@@ -75,7 +75,7 @@ static int give_to(htc_worker *w, own *o, thief_ask *a)
     if (n == 0 || htc__ledger_give(&o->next, ids, n, a->to, &a->note) != HTC_OK)
         return 0;
     htc__ledger_write(&w->buf, &o->next);
-    if (w->buf.status != HTC_OK || w->buf.len > LEDGER_BYTES_GIVE) {
+    if (w->buf.status != HTC_OK || w->buf.len - o->next.log.len > LEDGER_BYTES_GIVE) {
         o->next = before;
         return 0;
     }

@@ -153,15 +153,11 @@ void htc__worker_order(htc_worker *w, uint64_t number, uint64_t id, attempt_orde
 
 /* ---- how an attempt ends ---- */
 
-/* To be counted; with those before if they touch. Without room it is run again when the ledger is looked at, and counted then. */
-void htc__worker_ended(htc_worker *w, own *o, uint64_t from, uint64_t to, graph_state how)
+/* To be counted. Without room it is run again when the ledger is looked at, and counted then. */
+void htc__worker_ended(own *o, const ended_task *e)
 {
-    ended_task *last = o->n_ended > o->ended_sent ? &o->ended[o->n_ended - 1] : NULL;
-    (void)w;
-    if (last && last->to == from && last->how == (uint8_t)how && !o->writing)
-        last->to = to;
-    else if (o->n_ended < ENDED_MAX)
-        o->ended[o->n_ended++] = (ended_task){ from, to, (uint8_t)how };
+    if (o->n_ended < ENDED_MAX)
+        o->ended[o->n_ended++] = *e;
     else
         o->unsure = 1;
 }
@@ -208,7 +204,9 @@ static void ended(attempt_holder *h, attempt *t)
     }
     int again = !good && t->outcome.status != HTC_ECANCELLED && try_again(w, o, x);
     if (!again)
-        htc__worker_ended(w, o, x->id, x->to, good ? GRAPH_DONE : t->outcome.status == HTC_ECANCELLED ? GRAPH_CANCELLED : GRAPH_FAILED);
+        htc__worker_ended(o, &(ended_task){ .id = x->id, .to = x->to, .how = good ? GRAPH_DONE : t->outcome.status == HTC_ECANCELLED ? GRAPH_CANCELLED : GRAPH_FAILED,
+                                            .signal = (uint8_t)t->outcome.signal, .exit_code = (uint16_t)t->outcome.exit_code, .status = t->outcome.status,
+                                            .attempt = t->id.attempt, .began = t->outcome.started, .ended = t->outcome.ended });
     forget(w, x, again);
 }
 

@@ -1,4 +1,4 @@
-#include "sim/scenarios/flow_audit.h"
+#include "sim/scenarios/flow_audit_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "htcsched/kv_engine.h"
 #include "kvs/cell/cell.h"
 
-static void __attribute__((format(printf, 2, 3))) fail(flow_audit *a, const char *format, ...)
+void htc__flow_audit_fail(flow_audit *a, const char *format, ...)
 {
     char    text[300];
     va_list ap;
@@ -113,6 +113,7 @@ void htc__flow_audit_destroy(flow_audit *a)
     if (!a)
         return;
     htc_env env = a->env;
+    htc__flow_audit_blocks_free(a);
     for (uint64_t i = 0; i < a->n_ledgers; i++)
         htc__free(&env, a->ledgers[i], sizeof *a->ledgers[i]);
     htc__free(&env, a->ledgers, a->cap_ledgers * sizeof *a->ledgers);
@@ -141,7 +142,7 @@ static void see_task(flow_audit *a, uint64_t id, htc_bytes value)
     graph_task           g;
     const htc_flow_edge *edge;
     if (id >= a->tasks || htc__graph_read(value, &g) != HTC_OK) {
-        fail(a, "a task that nobody wrote");
+        htc__flow_audit_fail(a, "a task that nobody wrote");
         return;
     }
     audited_task  *t = &a->task[id];
@@ -149,19 +150,19 @@ static void see_task(flow_audit *a, uint64_t id, htc_bytes value)
     size_t         n = parents_of(a, id, &edge);
     for (size_t i = 0; i < n && g.parents.len == n; i++) {
         if (t->bits[i] && t->bits[i] != (parents[i] & 3))
-            fail(a, "task %llu was told of parent %zu, and now knows something else", (unsigned long long)id, i);
+            htc__flow_audit_fail(a, "task %llu was told of parent %zu, and now knows something else", (unsigned long long)id, i);
         t->bits[i] = parents[i] & 3;
     }
     if (t->state > GRAPH_OPEN && (g.state != t->state || g.outcome.attempt != t->attempt || g.outcome.worker != t->worker))
-        fail(a, "task %llu has ended twice", (unsigned long long)id);
+        htc__flow_audit_fail(a, "task %llu has ended twice", (unsigned long long)id);
     if ((g.state == GRAPH_DONE || g.state == GRAPH_FAILED) && !may_run(a, id))
-        fail(a, "task %llu has ended before its parents", (unsigned long long)id);
+        htc__flow_audit_fail(a, "task %llu has ended before its parents", (unsigned long long)id);
     if (g.state == GRAPH_DONE && g.made.len != (size_t)htc__graph_n_makes(&g) * GRAPH_MADE_BYTES)
-        fail(a, "task %llu is done, and what it made is not known", (unsigned long long)id);
+        htc__flow_audit_fail(a, "task %llu is done, and what it made is not known", (unsigned long long)id);
     if (t->state == GRAPH_DONE && t->redo_worker != g.redo_worker && g.redo_worker == 0 && g.made_by == t->redo_worker)
         a->remade++; /* or the claim was given back by who had made it */
     if (t->state == GRAPH_DONE && t->made_by != g.made_by && t->redo_worker != g.made_by)
-        fail(a, "task %llu was made again by worker %llu, which had not claimed it", (unsigned long long)id, (unsigned long long)g.made_by);
+        htc__flow_audit_fail(a, "task %llu was made again by worker %llu, which had not claimed it", (unsigned long long)id, (unsigned long long)g.made_by);
     t->made_by = g.made_by;
     t->redo_worker = g.redo_worker;
     t->state = g.state;
@@ -220,7 +221,7 @@ void htc__flow_audit_makes(flow_audit *a, uint64_t id)
         content = mix(content + (maker && maker->state == GRAPH_DONE ? maker->content + which : 0));
     }
     if (a->task[id].content && a->task[id].content != content)
-        fail(a, "task %llu makes something else than before", (unsigned long long)id);
+        htc__flow_audit_fail(a, "task %llu makes something else than before", (unsigned long long)id);
     a->task[id].content = content;
 }
 
@@ -250,7 +251,7 @@ static uint64_t mark(flow_audit *a, ledger_span s, const char *where)
     uint64_t n = 0;
     for (uint64_t id = s.from; id < s.to && id < a->tasks; id++, n++) {
         if (a->task[id].placed & 1)
-            fail(a, "task %llu is in two places, one of them %s", (unsigned long long)id, where);
+            htc__flow_audit_fail(a, "task %llu is in two places, one of them %s", (unsigned long long)id, where);
         a->task[id].placed |= 1;
     }
     return n;
@@ -276,11 +277,11 @@ static void check_counted(flow_audit *a, uint64_t id)
     const htc_flow_edge *edge;
     size_t               n = htc_flow_children(a->given, (uint32_t)id, &edge);
     if (a->task[id].state <= GRAPH_OPEN)
-        fail(a, "task %llu is counted, and has not ended", (unsigned long long)id);
+        htc__flow_audit_fail(a, "task %llu is counted, and has not ended", (unsigned long long)id);
     for (size_t i = 0; i < n; i++) {
         const audited_task *child = &a->task[edge[i].task];
         if (child->state == GRAPH_OPEN && !child->bits[which_parent(a, edge[i].task, (uint32_t)id)])
-            fail(a, "task %llu is counted, and its child %u does not know", (unsigned long long)id, edge[i].task);
+            htc__flow_audit_fail(a, "task %llu is counted, and its child %u does not know", (unsigned long long)id, edge[i].task);
     }
 }
 
@@ -307,7 +308,7 @@ static void check_places(flow_audit *a)
     if (!a->has_header || (a->header.state != FLOW_RUNNING && a->header.state != FLOW_ENDED))
         return;
     if (placed + c.done + c.failed + c.cancelled != a->tasks)
-        fail(a, "%llu tasks have a place and %llu are counted, of %llu", (unsigned long long)placed,
+        htc__flow_audit_fail(a, "%llu tasks have a place and %llu are counted, of %llu", (unsigned long long)placed,
              (unsigned long long)(c.done + c.failed + c.cancelled), (unsigned long long)a->tasks);
     for (uint64_t id = 0; a->graph && id < a->tasks; id++)
         if (a->task[id].placed == 2)
@@ -322,31 +323,33 @@ static void check_places(flow_audit *a)
 
 static int see_record(flow_audit *a, htc_bytes own, htc_bytes value)
 {
-    uint64_t number;
+    uint64_t number, of;
     flow_key ledgers = htc__flow_key_ledgers(a->number), tasks = htc__flow_key_tasks(a->number), header = htc__flow_key_header(a->number);
     if (htc__flow_key_number(own, &ledgers, &number)) {
         if (number >= a->tasks + 4096) {
-            fail(a, "ledger %llu is there", (unsigned long long)number);
+            htc__flow_audit_fail(a, "ledger %llu is there", (unsigned long long)number);
             return 0;
         }
         if (need_ledgers(a, number + 1) != HTC_OK)
             return HTC_ENOMEM;
         if (htc__ledger_read(value, a->ledgers[number]) != HTC_OK)
-            fail(a, "ledger %llu cannot be read", (unsigned long long)number);
+            htc__flow_audit_fail(a, "ledger %llu cannot be read", (unsigned long long)number);
         return 1;
     }
     if (htc__flow_key_number(own, &tasks, &number)) {
         see_task(a, number, value);
         return 0;
     }
+    if (htc__flow_key_is_block(own, a->number, &of, &number))
+        return htc__flow_audit_block(a, of, number, value);
     if (own.len != header.len || memcmp(own.data, header.text, own.len) != 0)
         return 0;
     a->has_header = htc__flow_read(value, &a->header) == HTC_OK;
     a->header.task = htc_bytes_of(NULL);
     if (!a->has_header)
-        fail(a, "the header cannot be read");
+        htc__flow_audit_fail(a, "the header cannot be read");
     else if (a->ended && a->header.state != FLOW_ENDED)
-        fail(a, "the flow had ended, and has not any more");
+        htc__flow_audit_fail(a, "the flow had ended, and has not any more");
     return 1;
 }
 
@@ -376,12 +379,12 @@ int htc__flow_audit_batch(flow_audit *a, htc_bytes batch)
 htc_status htc__flow_audit_begins(flow_audit *a, uint64_t id)
 {
     if (id >= a->tasks) {
-        fail(a, "task %llu runs, and there is none", (unsigned long long)id);
+        htc__flow_audit_fail(a, "task %llu runs, and there is none", (unsigned long long)id);
         return HTC_OK;
     }
     audited_task *t = &a->task[id];
     if (!may_run(a, id))
-        fail(a, "task %llu runs before its parents have ended", (unsigned long long)id);
+        htc__flow_audit_fail(a, "task %llu runs before its parents have ended", (unsigned long long)id);
     int fails = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && (t->runs == 0 || a->tries == 1));
     t->runs++;
     return fails ? HTC_EEXIT : HTC_OK;
@@ -393,13 +396,15 @@ void htc__flow_audit_end(flow_audit *a)
     const ledger_counts *c = &a->counts, *e = &a->expected;
     int                  exact = !a->header.n_marks && !a->stopped;
     if (c->done + c->failed + c->cancelled != a->tasks)
-        fail(a, "%llu tasks are counted of %llu", (unsigned long long)(c->done + c->failed + c->cancelled), (unsigned long long)a->tasks);
+        htc__flow_audit_fail(a, "%llu tasks are counted of %llu", (unsigned long long)(c->done + c->failed + c->cancelled), (unsigned long long)a->tasks);
     if (exact && (c->done != e->done || c->failed != e->failed || c->cancelled != e->cancelled))
-        fail(a, "%llu done, %llu failed, %llu cancelled; to be %llu, %llu, %llu", (unsigned long long)c->done, (unsigned long long)c->failed,
+        htc__flow_audit_fail(a, "%llu done, %llu failed, %llu cancelled; to be %llu, %llu, %llu", (unsigned long long)c->done, (unsigned long long)c->failed,
              (unsigned long long)c->cancelled, (unsigned long long)e->done, (unsigned long long)e->failed, (unsigned long long)e->cancelled);
+    if (!a->graph)
+        htc__flow_audit_logs(a);
     for (uint64_t id = 0; id < a->tasks && a->graph; id++)
         if (a->task[id].state <= GRAPH_OPEN || (exact && a->task[id].state != a->task[id].expected))
-            fail(a, "task %llu has ended as %u, to be %u", (unsigned long long)id, a->task[id].state, a->task[id].expected);
+            htc__flow_audit_fail(a, "task %llu has ended as %u, to be %u", (unsigned long long)id, a->task[id].state, a->task[id].expected);
 }
 
 void htc__flow_audit_runs(flow_audit *a)
@@ -412,7 +417,7 @@ void htc__flow_audit_runs(flow_audit *a)
     }
     /* how often a task of a bag has failed is forgotten when it is stolen */
     if (runs < needed || ((a->graph || a->tries == 1) && runs > needed + a->remade))
-        fail(a, "%llu runs without a fault, to be %llu", (unsigned long long)runs, (unsigned long long)needed);
+        htc__flow_audit_fail(a, "%llu runs without a fault, to be %llu", (unsigned long long)runs, (unsigned long long)needed);
 }
 
 void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const char *line), void *ctx)

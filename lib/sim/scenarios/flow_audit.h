@@ -1,7 +1,7 @@
 /* A flow as its store has it, seen batch by batch as they become durable, and what has to hold of it after each: every task is in exactly one
  * place, live in one ledger, in one note that is not accepted yet, or counted; of a graph no task runs before its parents have ended as it
  * asks, what has ended stays as it ended, and a task is counted when its children know. What a task has made is made again by who has claimed
- * that alone. In the end each task is as a plain loop leaves it. */
+ * that alone. In the end each task is as a plain loop leaves it, and of a bag the logs say so of each task once. */
 #ifndef HTC_SIM_FLOW_AUDIT_H
 #define HTC_SIM_FLOW_AUDIT_H
 
@@ -17,6 +17,7 @@ typedef struct audited_task {
     uint64_t worker; /* how it ended, as stored: whose attempt, */
     uint32_t attempt;
     uint8_t  state;  /* and graph_state; 0: no record yet */
+    uint8_t  named;  /* of a bag: by a log */
     uint8_t  placed; /* it is in a place; one that was and is in none is counted */
     uint8_t  fate, expected; /* flow_fate; graph_state in the end */
     uint32_t runs;
@@ -24,6 +25,8 @@ typedef struct audited_task {
     uint64_t made_by, redo_worker; /* as stored */
     uint8_t *bits; /* what it was told of each parent: graph_bit */
 } audited_task;
+
+typedef struct audited_block audited_block;
 
 typedef struct flow_audit {
     htc_env         env;
@@ -39,6 +42,7 @@ typedef struct flow_audit {
     size_t          n_bits;
     ledger        **ledgers;
     uint64_t        n_ledgers, cap_ledgers;
+    audited_block  *blocks; /* of logs */
     uint64_t        moving; /* tasks in notes that are not accepted */
     uint64_t        remade; /* tasks that were made again */
     ledger_counts   counts, expected; /* of the flow that has ended; as a plain loop leaves it */

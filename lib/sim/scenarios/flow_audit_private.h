@@ -1,0 +1,14 @@
+/* What the files of an audit share. */
+#ifndef HTC_SIM_FLOW_AUDIT_PRIVATE_H
+#define HTC_SIM_FLOW_AUDIT_PRIVATE_H
+
+#include "sim/scenarios/flow_audit.h"
+
+void __attribute__((format(printf, 2, 3))) htc__flow_audit_fail(flow_audit *a, const char *format, ...);
+
+/* flow_audit_log.c */
+int  htc__flow_audit_block(flow_audit *a, uint64_t number_of_ledger, uint64_t number, htc_bytes value); /* it is stored. 0; HTC_ENOMEM */
+void htc__flow_audit_logs(flow_audit *a); /* of a bag that has ended: each task once, and as counted */
+void htc__flow_audit_blocks_free(flow_audit *a);
+
+#endif
