@@ -183,7 +183,7 @@ static void rig_call(rig *r, const htc_effect *e)
         htc_get_str(&in, text, sizeof text);
         uint64_t at = htc_get_u64(&in), len = htc_get_u32(&in), left = at < r->manifest.len ? r->manifest.len - at : 0;
         htc_put_u64(&b, r->manifest.len);
-        htc_put_bytes(&b, (htc_bytes){ (const uint8_t *)r->manifest.data + at, left < len ? left : len });
+        htc_put_bytes(&b, (htc_bytes){ left ? (const uint8_t *)r->manifest.data + at : NULL, left < len ? left : len });
         rig_answer(r, e, r->manifest.data && !text[0] ? HTC_OK : HTC_ENOTFOUND, &b);
         break;
     }
