@@ -46,11 +46,10 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     return status;
 }
 
-static const char *const rules[] = { [HTC_LOCALITY_FLDS] = "flds", [HTC_LOCALITY_RLDS] = "rlds", [HTC_LOCALITY_MDL] = "mdl", [HTC_LOCALITY_MLB] = "mlb" };
-
 const char *htc__submission_rule(uint32_t rule)
 {
-    return rule <= HTC_LOCALITY_MLB ? rules[rule] : "?";
+    const htc_locality_policy *policy = htc_locality_builtin(rule);
+    return policy ? policy->name : "?";
 }
 
 static htc_status check_steal(const char *name, htc_error *error)
@@ -69,7 +68,7 @@ static htc_status check_steal(const char *name, htc_error *error)
 htc_status htc__submission_policy(flow *f, const char *policy, const char *steal, htc_error *error)
 {
     uint8_t rule = 0;
-    while (policy && rule <= HTC_LOCALITY_MLB && strcmp(policy, rules[rule]) != 0)
+    while (policy && rule <= HTC_LOCALITY_MLB && strcmp(policy, htc_locality_builtin(rule)->name) != 0)
         rule++;
     if (rule > HTC_LOCALITY_MLB)
         return htc__error(error, HTC_ENOTFOUND, "no policy of placing tasks is called %.40s: flds, rlds, mdl and mlb are known", policy);

@@ -95,15 +95,6 @@ void htc__worker_place_left(htc_worker *w, node *n)
 
 /* ---- Algorithm 3 ---- */
 
-static uint64_t kind_of(const graph_task *t)
-{
-    const uint8_t *c = t->kind.data;
-    uint64_t       h = UINT64_C(14695981039346656037); /* FNV-1a: kinds are few, and a clash mixes two estimates */
-    for (size_t i = 0; i < t->kind.len; i++)
-        h = (h ^ c[i]) * UINT64_C(1099511628211);
-    return h;
-}
-
 /* The workers that have its inputs are numbered from 1 as they come, this one is 0. */
 static void decide(htc_worker *w, node *n)
 {
@@ -122,7 +113,8 @@ static void decide(htc_worker *w, node *n)
         inputs[t.inputs_n] = (htc_locality_input){ o.size, o.worker == w->id ? 0 : (uint32_t)t.inputs_n + 1 };
         t.inputs_n++;
     }
-    (void)htc_locality_estimate(w->places->lengths, kind_of(&n->task), NULL, &t.est_ns);
+    /* kinds are few: a clash of their hashes would mix two estimates */
+    (void)htc_locality_estimate(w->places->lengths, htc_hash64(n->task.kind, 0), NULL, &t.est_ns);
     n->place = PLACE_SHARED;
     n->push = 0;
     if (htc_locality_place_task(w->places->policy, &t, &place) != HTC_OK)
@@ -321,7 +313,7 @@ void htc__worker_place_learn(htc_worker *w, const graph_task *t, const htc_outco
     if (!w->places)
         return;
     if (o->status == HTC_OK && o->ended > o->started)
-        (void)htc_locality_learn(w->places->lengths, kind_of(t), o->ended - o->started, 1);
+        (void)htc_locality_learn(w->places->lengths, htc_hash64(t->kind, 0), o->ended - o->started, 1);
     (void)htc_locality_finished(w->places->policy, w->now, needed, moved < needed ? moved : needed);
 }
 
