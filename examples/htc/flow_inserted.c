@@ -87,11 +87,7 @@ htc_status flow_leave_out(flow_graph *g, uint32_t own)
         free(at);
         return s;
     }
-    for (uint32_t i = own; i < g->n; i++) {
-        free(g->tasks[i].name);
-        free(g->tasks[i].reason);
-    }
-    g->n = own;
+    flow_graph_cut(g, own);
     for (uint32_t i = 0; i < own; i++) {
         g->tasks[i].waits = at[i];
         g->tasks[i].n_waits = (uint32_t)((i + 1 < own ? at[i + 1] : x.n) - at[i]);
