@@ -55,7 +55,6 @@ htc_status  flow_gather_bag(flow_call *k, uint64_t id, const htc_flows_view *vie
 htc_status  flow_gather_ended(flow_call *k, uint64_t id, const htc_flows_view *view, const char *task, flow_graph *g, uint64_t *number);
 void        flow_gather_read(const htc_flow *flow, flow_graph *g); /* of one that was read */
 void        flow_graph_free(flow_graph *g);
-void        flow_graph_cut(flow_graph *g, uint32_t n); /* the first n tasks stay, n <= g->n */
 const char *flow_task_state_name(uint32_t state);
 /* "7": a flow; "7.3", "7.NAME": a task of it, given. */
 htc_status  flow_which(flow_call *k, const char *word, uint64_t *id, char **task);

@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void flow_graph_cut(flow_graph *g, uint32_t n)
-{
-    for (uint32_t i = n; i < g->n; i++) {
-        free(g->tasks[i].name);
-        free(g->tasks[i].reason);
-        free(g->tasks[i].kind);
-    }
-    g->n = n;
-}
-
 void flow_graph_free(flow_graph *g)
 {
     flow_graph_cut(g, 0);

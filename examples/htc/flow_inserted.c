@@ -70,6 +70,16 @@ static htc_status expand(leaving *x, uint32_t task, int deep)
     return s;
 }
 
+void flow_graph_cut(flow_graph *g, uint32_t n)
+{
+    for (uint32_t i = n; i < g->n; i++) {
+        free(g->tasks[i].name);
+        free(g->tasks[i].reason);
+        free(g->tasks[i].kind);
+    }
+    g->n = n;
+}
+
 htc_status flow_leave_out(flow_graph *g, uint32_t own)
 {
     leaving    x = { .g = g, .own = own };

@@ -43,6 +43,8 @@ typedef struct flow_graph {
     flow_edge *edges;
 } flow_graph;
 
+void flow_graph_cut(flow_graph *g, uint32_t n); /* the first n tasks stay, n <= g->n */
+
 /* A worker, by what it ran. */
 typedef struct flow_worker_figures {
     uint64_t worker;
