@@ -50,7 +50,7 @@ static int see(void *ctx, const htc_flows_task *t)
             continue;
         if (f->n == f->cap)
             f->files = must(realloc(f->files, (f->cap = f->cap * 2 + 16) * sizeof *f->files));
-        f->files[f->n++] = (wanted_file){ t->number, t->attempt, must_dup(t->files[i].name), must_dup(t->name) };
+        f->files[f->n++] = (wanted_file){ t->stored, t->attempt, must_dup(t->files[i].name), must_dup(t->name) };
     }
     return 1;
 }

@@ -39,12 +39,14 @@ static void add_edge(flow_graph *g, flow_task *t, uint64_t child, uint64_t place
     t->n_edges++;
 }
 
-/* Who each wait is for; 0: an edge leads nowhere. */
-static int tie(flow_graph *g)
+/* Who each wait is for; 0: an edge leads nowhere. grows: some may lead to tasks that are being added. */
+static int tie(flow_graph *g, int grows)
 {
     for (uint32_t i = 0; i < g->n; i++)
         for (size_t e = g->tasks[i].edges; e < g->tasks[i].edges + g->tasks[i].n_edges; e++) {
             const flow_task *child = g->edges[e].child < g->n ? &g->tasks[g->edges[e].child] : NULL;
+            if (grows && (!child || !child->name[0]))
+                continue;
             if (!child || g->edges[e].place >= child->n_waits)
                 return 0;
             g->waits[child->waits + g->edges[e].place].parent = i;
@@ -106,6 +108,7 @@ static flow_task *add_seen(flow_graph *g, const htc_flows_task *from)
     for (uint8_t s = FLOW_TASK_WAITING; s < FLOW_TASK_STATES; s++)
         if (strcmp(from->state, state_names[s]) == 0)
             t->state = s;
+    t->stored = from->stored;
     t->failures = from->failures;
     t->attempt = from->attempt;
     t->worker = from->worker;
@@ -174,7 +177,12 @@ htc_status flow_gather(flow_call *k, uint64_t id, htc_flows_view *view, flow_gra
         s = htc_flows_look(k->store, id, view, &k->c->error);
     if (s == HTC_OK && view->graph && view->state != HTC_FLOWS_BUILDING && view->state != HTC_FLOWS_ABORTED) {
         s = htc_flows_tasks(k->store, id, see, &x, &k->c->error);
-        if (s == HTC_OK && (x.gap || g->n != view->tasks + view->inserted || !tie(g) || flow_leave_out(g, (uint32_t)view->tasks) != HTC_OK))
+        int grows = view->adds && view->state == HTC_FLOWS_RUNNING;
+        if (grows && g->n > view->tasks + view->inserted) { /* since it was looked at */
+            view->added += g->n - view->tasks - view->inserted;
+            view->tasks = g->n - view->inserted;
+        }
+        if (s == HTC_OK && (x.gap || g->n != view->tasks + view->inserted || !tie(g, grows) || flow_leave_out(g, (uint32_t)view->tasks) != HTC_OK))
             s = cli_error(k->c, HTC_ECORRUPT, "", "", "the records of flow %" PRIu64 " are not whole: was it removed meanwhile?", id);
     }
     if (s != HTC_OK)

@@ -64,7 +64,7 @@ char *flow_failure(flow_call *k, uint64_t job, const htc_flows_task *t)
     char      tail[TAIL + 1] = "";
     htc_error kept = k->c->error;
     if (t->attempt && t->worker && !k->mute) {
-        htc_status s = read_tail(k, job, t->number, t->attempt, tail);
+        htc_status s = read_tail(k, job, t->stored, t->attempt, tail);
         k->mute = s != HTC_OK && s != HTC_ENOTFOUND; /* nobody is to be waited for once more */
     }
     k->c->error = kept;
@@ -91,7 +91,7 @@ static htc_status show_task(flow_call *k, uint64_t id, const htc_flows_view *v, 
     if (s != HTC_OK)
         return s;
     htc_buf_init(&text, NULL, JSON_TEXT_MAX);
-    s = show(k, v->job, number, t->attempt, name, k->c->json ? &text : NULL);
+    s = show(k, v->job, v->graph ? t->stored : number, t->attempt, name, k->c->json ? &text : NULL);
     if (s == HTC_OK && k->c->json) {
         json_t *written = text.status == HTC_OK ? json_stringn(text.len ? (const char *)text.data : "", text.len) : NULL;
         if (written)

@@ -173,7 +173,18 @@ static uint64_t seats_of(const flow_call *k, uint64_t tasks)
 typedef struct source {
     const htc_flow *flow; /* NULL: from */
     uint64_t        from, tasks;
+    int             adds; /* and its tasks add others: how many seats are of use is not known */
 } source;
+
+static htc_status resume_flow(flow_call *k, source *of, const htc_flows_options *o, uint64_t *id)
+{
+    htc_flows_view v = { .size = sizeof v };
+    htc_status     s = htc_flows_resume(k->store, of->from, o, id, &of->tasks, &k->c->error);
+    if (s == HTC_OK)
+        s = htc_flows_look(k->store, *id, &v, &k->c->error);
+    of->adds = v.adds != 0;
+    return s;
+}
 
 /* TIME[:RULE] */
 static htc_status read_tt(flow_call *k, htc_flows_options *o)
@@ -187,6 +198,14 @@ static htc_status read_tt(flow_call *k, htc_flows_options *o)
     int good = flow_time(copy, &o->tt_ns) && o->tt_ns > 0 && o->tt_rule <= HTC_LOCALITY_TT_MOVE;
     free(copy);
     return good ? HTC_OK : cli_error(k->c, HTC_EUSAGE, "--tt", "10s, or 10s:steal; fixed, steal and move are the rules", "'%.40s' is no time", k->tt);
+}
+
+static int adds_tasks(const htc_flow *f)
+{
+    int some = 0;
+    for (uint32_t i = 0; i < htc_flow_count(f); i++)
+        some |= htc_flow_get(f, i)->adds != 0;
+    return some;
 }
 
 static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
@@ -203,7 +222,7 @@ static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
         return s;
     o.workers = seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;
     if (!of->flow)
-        return htc_flows_resume(k->store, of->from, &o, id, &of->tasks, &k->c->error);
+        return resume_flow(k, of, &o, id);
     char *here = getcwd(NULL, 0);
     if (k->scratch)
         o.inputs = here;
@@ -292,7 +311,7 @@ static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
     if (s == HTC_OK)
         s = store_flow(k, of, &id);
     if (s == HTC_OK)
-        s = submit_seats(k, id, seats_of(k, of->tasks), &job);
+        s = submit_seats(k, id, seats_of(k, of->adds ? UINT64_MAX : of->tasks), &job);
     if (s == HTC_OK)
         s = htc_flows_start(k->store, id, job, &k->c->error);
     if (s != HTC_OK && id) {
@@ -345,7 +364,7 @@ htc_status flow_run(flow_call *k)
     if (s == HTC_OK)
         s = own_begin(k, &own);
     if (s == HTC_OK)
-        s = run_and_tell(k, &(source){ .flow = flow, .tasks = htc_flow_total(flow) }, &own);
+        s = run_and_tell(k, &(source){ .flow = flow, .tasks = htc_flow_total(flow), .adds = adds_tasks(flow) }, &own);
     s = own_end(k, &own, s);
     htc_store_close(k->store);
     k->store = NULL;

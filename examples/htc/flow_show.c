@@ -38,10 +38,10 @@ const char *flow_state_name(const htc_flows_view *v)
 
 json_t *flow_view_json(uint64_t id, const htc_flows_view *v)
 {
-    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
+    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
                      "graph", (int)v->graph, "tasks", (json_int_t)v->tasks, "done", (json_int_t)v->done, "failed", (json_int_t)v->failed, "cancelled",
                      (json_int_t)v->cancelled, "workers", (json_int_t)v->workers, "slots", (json_int_t)v->slots, "data", (int)v->data, "policy", v->policy,
-                     "steal", v->steal, "inserted", (json_int_t)v->inserted);
+                     "steal", v->steal, "inserted", (json_int_t)v->inserted, "added", (json_int_t)v->added);
 }
 
 htc_status flow_status(flow_call *k)
@@ -62,9 +62,11 @@ htc_status flow_status(flow_call *k)
     ended = v.done + v.failed + v.cancelled;
     int filled = v.tasks ? (int)(40.0 * (double)ended / (double)v.tasks) : 0;
     char *between = v.inserted ? must_print(", %" PRIu64 " task%s inserted between", v.inserted, v.inserted == 1 ? "" : "s") : must_dup("");
-    printf("flow %" PRIu64 "  %s%s%s  job %" PRIu64 "  %s%s\n", id, colour_state(k->c, flow_state_name(&v)), flow_state_name(&v), colour_end(k->c), v.job,
-           v.graph ? "with dependencies" : "a bag", between);
+    char *added = v.added ? must_print(", %" PRIu64 " task%s added by tasks", v.added, v.added == 1 ? "" : "s") : must_dup("");
+    printf("flow %" PRIu64 "  %s%s%s  job %" PRIu64 "  %s%s%s\n", id, colour_state(k->c, flow_state_name(&v)), flow_state_name(&v), colour_end(k->c), v.job,
+           v.graph ? "with dependencies" : "a bag", between, added);
     free(between);
+    free(added);
     printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " tasks ended\n", filled, "########################################", 40 - filled, "", ended, v.tasks);
     printf("done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "  workers %u  slots %u\n", v.done, v.failed, v.cancelled, v.workers, v.slots);
     if (v.data)
@@ -108,7 +110,7 @@ static int list_task(void *ctx, const htc_flows_task *t)
     int   explain = strcmp(t->state, "failed") == 0 && l->explained < EXPLAINED_MAX;
     char *how = explain ? flow_failure(l->k, l->job, t) : NULL;
     l->explained += explain;
-    table_row(&l->t, "%" PRIu64 "\t%s\t%s\t%s\t%s%u\t%s", t->number, t->name, t->state, show_seconds(ran).s, t->signal ? "signal " : "",
+    table_row(&l->t, "%" PRIu64 "\t%s\t%s\t%s\t%s%u\t%s", t->number, t->name[0] ? t->name : "(being added)", t->state, show_seconds(ran).s, t->signal ? "signal " : "",
               t->signal ? t->signal : t->exit_code, how ? how : t->reason);
     free(how);
     return 1;

@@ -29,6 +29,7 @@ typedef struct flow_task {
     uint8_t  state; /* flow_task_state; PLAIN: of a flow that was never submitted */
     uint32_t failures, attempt;
     uint64_t worker, count; /* whose it was; so many equal tasks */
+    uint64_t stored; /* the number by which its outputs are stored */
     htc_ns   began, ended;  /* 0: it never ran */
     size_t   waits, edges;  /* where they begin in those of the flow */
     uint32_t n_waits, n_edges;

@@ -98,6 +98,8 @@ typedef enum htc_call {
                                       used longest ago first. At most 65536; more are removed */
     HTC_CALL_OBJECT_OUTPUT = 51, /**< attempt, str name -> hash, u64 size: of the stored output of that name, as its manifest says.
                                       HTC_ENOTFOUND: it is not stored, or not all of it */
+    HTC_CALL_OUTPUT_READ = 52,   /**< attempt, str name, u32 most (at most 1 MiB) -> bytes: all of the stored output of that name. HTC_ENOTFOUND: it is not
+                                      stored, as one that was empty; HTC_ETOOBIG: it is longer than most */
 
     /* A gateway asks: */
     HTC_CALL_LAUNCH = 20,     /**< str site, u64 agent, u32 slot, str user, u8 place (1: as whoever started the system, 2: confined, 3: as

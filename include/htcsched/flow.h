@@ -101,12 +101,14 @@ typedef struct htc_flow_task {
     const char          *object;  /**< of HTC_FLOW_CALL alone: an absolute path, or an upload, htc:HASH */
     const char          *function; /**< of HTC_FLOW_CALL alone: letters, digits and _, at most HTC_TASK_FUNCTION_MAX */
     const char          *argument; /**< of HTC_FLOW_CALL alone: at most HTC_TASK_ARGUMENT_MAX bytes; NULL: "" */
+    uint32_t             adds;     /**< 1: its standard output is a flow, as text or JSON lines: when it has succeeded,
+                                        those tasks are added to its own flow. Of a program alone. 0: it is output */
 } htc_flow_task;
 
 /** A task with nothing in it: set at least executable or builtin. */
 #define HTC_FLOW_TASK_INIT                                                                                             \
     {                                                                                                                  \
-        sizeof(htc_flow_task), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                           \
+        sizeof(htc_flow_task), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                        \
     }
 
 /** The other end of a dependency. */

@@ -16,6 +16,8 @@
  * Those who have no htc_store, but a client of the store in a machine of their own (htcsched/kv.h), write the records themselves:
  * htc_flows_records_create, _count, _get.
  *
+ * Tasks may add tasks while their flow runs (adds of htc_flow_task): its number of tasks grows.
+ *
  * A task that waits for more than 1,024 others, or that more than 4,096 wait for, is stored with trees of inserted tasks before or behind it
  * (htc_flow_narrow). They have the last numbers. Counts are of the tasks that were submitted.
  *
@@ -71,7 +73,7 @@ typedef struct htc_flows_view {
     uint32_t state;     /**< htc_flows_state */
     uint32_t graph;     /**< 1: tasks wait for tasks, and each has a record; 0: a bag */
     uint64_t job;       /**< number by which its outputs are stored; 0: its own */
-    uint64_t tasks;     /**< that were submitted */
+    uint64_t tasks;     /**< that were submitted, and those that tasks have added since */
     uint64_t done;      /**< counted so far */
     uint64_t failed;    /**< counted so far */
     uint64_t cancelled; /**< counted so far */
@@ -85,6 +87,8 @@ typedef struct htc_flows_view {
     char     policy[8]; /**< where tasks wait that read files */
     char     steal[32]; /**< whom idle workers ask; "": the default */
     uint64_t inserted;  /**< tasks that stand between these, as they were stored; not among the counts */
+    uint64_t added;     /**< of tasks: those that tasks have added */
+    uint32_t adds;      /**< 1: some of its tasks add tasks */
 } htc_flows_view;
 
 /** What a task waits for, as it knows it. */
@@ -109,7 +113,7 @@ typedef struct htc_flows_file {
 /** How a task stands, and ended. What it points to is lent for the call. */
 typedef struct htc_flows_task {
     size_t      size;      /**< sizeof(htc_flows_task) */
-    uint64_t    number;    /**< from 0 */
+    uint64_t    number;    /**< from 0: as they were submitted, as they were added, as they were inserted */
     const char *name;      /**< as it was submitted */
     const char *state;     /**< "waiting", "ready" (also while it runs), "done", "failed", "cancelled" */
     const char *reason;    /**< of a failure or cancellation; "" */
@@ -131,6 +135,7 @@ typedef struct htc_flows_task {
     uint32_t                n_files;    /**< of files */
     uint64_t                data;       /**< bytes that it reads of what others make, as far as it is known */
     uint32_t                inserted;   /**< 1: it was not submitted, and stands between tasks that were */
+    uint64_t                stored;     /**< the number by which its outputs are stored */
 } htc_flows_task;
 
 /**

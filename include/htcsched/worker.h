@@ -94,6 +94,7 @@ typedef struct htc_worker_figures {
     uint64_t remade;     /**< tasks run once more, for what they had made was lost */
     uint64_t pushed;     /**< tasks given to workers that have what they read */
     uint64_t local;      /**< of ready: that wait here for what they read is here, and are not stolen */
+    uint64_t added;      /**< tasks that tasks which ran here have added to the flow */
 } htc_worker_figures;
 
 /** A worker, as a machine: self of htc_worker_ops. */

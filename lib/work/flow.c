@@ -251,6 +251,8 @@ static htc_status refuse_what_it_does(const htc_flow_task *t, htc_error *error)
         return htc__refuse(error, HTC_EINVAL, 0, "function", "only a call has an object, a function or an argument");
     if ((t->object && !is_utf8(t->object)) || (t->argument && !is_utf8(t->argument)))
         return htc__refuse(error, HTC_EINVAL, 0, "function", "the object or the argument is no UTF-8 text");
+    if (t->adds > 1 || (t->adds && t->builtin != HTC_FLOW_PROGRAM))
+        return htc__refuse(error, HTC_EINVAL, 0, "adds", "only a program adds tasks to its flow");
     if (t->amount && (t->builtin == HTC_FLOW_PROGRAM || t->builtin == HTC_FLOW_NOOP || t->builtin == HTC_FLOW_CALL))
         return htc__refuse(error, HTC_EINVAL, 0, "amount", "only sleep, spin, read and write have an amount");
     return HTC_OK;

@@ -253,6 +253,18 @@ static htc_status key_argument(htc__flow_object *o, const char *key, const json_
     return get_text(o, key, value, &o->task.argument);
 }
 
+static htc_status key_adds(htc__flow_object *o, const char *key, const json_t *value)
+{
+    const char *what = "";
+    htc_status  status = get_text(o, key, value, &what);
+    if (status == HTC_OK && strcmp(what, HTC__FLOW_ADDS) != 0)
+        return htc__flow_object_refuse(o, HTC_ESCHEMA, key,
+                                       "write \"adds\": \"stdout\": what the task prints is then tasks, written as here",
+                                       "%s is not stdout", htc__quote(htc_bytes_of(what)).text);
+    o->task.adds = status == HTC_OK;
+    return status;
+}
+
 static htc_status key_memory(htc__flow_object *o, const char *key, const json_t *value)
 {
     return get_size(o, key, value, &o->task.memory);
@@ -454,13 +466,15 @@ static const htc__flow_key line_keys[] = {
     { "run", key_run },
     { "count", key_count },
     { "env", htc__flow_key_env },
+    { "adds", key_adds },
     { "in", key_in },
     { "out", key_out },
     { "after", htc__flow_key_later },
 };
 
 #define LINE_KEYS_HINT                                                                                                 \
-    "keys are name, command, builtin, amount, object, function, argument, after, cores, memory, time, in, out, env, kind, run, count"
+    "keys are name, command, builtin, amount, object, function, argument, after, cores, memory, time, in, out, env, adds, kind, run, " \
+    "count"
 
 static htc_status read_line(htc__flow_reader *r, htc_bytes text, uint32_t line)
 {

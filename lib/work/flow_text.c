@@ -277,11 +277,13 @@ static int is_key(htc_bytes key)
     return key.len > 0;
 }
 
-enum { AFTER, CORES, MEMORY, TIME, KIND, RUN, COPIES, IN, OUT, ENV, SETTINGS };
+enum { AFTER, CORES, MEMORY, TIME, KIND, RUN, COPIES, ADDS, IN, OUT, ENV, SETTINGS };
 static const char *const setting_names[SETTINGS] = { "after", "cores", "memory", "time", "kind",
-                                                     "run",   "count", "in",     "out",  "env" };
+                                                     "run",   "count", "adds",   "in",   "out",
+                                                     "env" };
 #define SETTINGS_HINT                                                                                                  \
-    "settings are after, cores, memory, time, in, out, env, kind, run and count; quote the word if it is the command"
+    "settings are after, cores, memory, time, in, out, env, adds, kind, run and count; quote the word if it is the "    \
+    "command"
 
 /* The part of a list up to an unquoted comma, and what is left behind it; 0: there was none, so this is the last one. */
 static int next_item(const text_reader *t, word *rest, word *item)
@@ -345,6 +347,15 @@ static htc_status set_env(text_reader *t, word value)
     return HTC_OK;
 }
 
+static htc_status set_adds(text_reader *t, word value, htc_flow_task *task)
+{
+    if (!htc_bytes_equal(bytes_of(t, value), htc_bytes_of(HTC__FLOW_ADDS)))
+        return refuse(t, HTC_ESCHEMA, "write adds=stdout: what the task prints is then tasks, written as here",
+                      "adds=%.60s is not stdout", text_of(t, value));
+    task->adds = 1;
+    return HTC_OK;
+}
+
 static htc_status set_number(text_reader *t, uint32_t which, word value, htc_flow_task *task)
 {
     static const char *const hints[SETTINGS] = {
@@ -400,6 +411,8 @@ static htc_status set(text_reader *t, uint32_t which, word value, htc_flow_task 
     case KIND:
         task->kind = text_of(t, value);
         return HTC_OK;
+    case ADDS:
+        return set_adds(t, value, task);
     case IN:
         return set_files(t, value, &t->in, "in");
     case OUT:

@@ -12,9 +12,9 @@ TestSuite(resumption);
 
 enum { TASKS = 12 };
 
-/* The last `inserted` tasks stand between others. after[c][p]: 0, or 1 + the rule by which c waits for p. Parents stand in the order of their numbers. */
+/* The last `inserted` tasks of those that were submitted stand between others. after[c][p]: 0, or 1 + the rule by which c waits for p. Parents stand in the order of their numbers. */
 typedef struct model {
-    uint32_t n, inserted;
+    uint32_t n, inserted, added; /* the added ones stand behind the inserted ones */
     uint32_t order[TASKS]; /* parents before their children */
     int      after[TASKS][TASKS];
     int      done[TASKS];
@@ -26,6 +26,12 @@ typedef struct model {
     int      outer[TASKS]; /* 0, or a byte of one more parent: of a task that was settled before the old flow began */
 } model;
 
+static int is_inserted(const model *m, uint32_t task)
+{
+    return task < m->n - m->added && task >= m->n - m->added - m->inserted;
+}
+
+
 static int runs_again(const model *m, uint32_t t)
 {
     return !m->settled[t] && !m->never[t];
@@ -34,7 +40,7 @@ static int runs_again(const model *m, uint32_t t)
 /* Parents before their children. */
 static void look_at(model *m, uint32_t c)
 {
-    int rule = m->outer[c] / 4, bit = m->outer[c] & 3, inserted = c >= m->n - m->inserted, some_run = 0;
+    int rule = m->outer[c] / 4, bit = m->outer[c] & 3, inserted = is_inserted(m, c), some_run = 0;
     int never = (rule == GRAPH_RULE_OK && bit == GRAPH_ENDED_BAD) || (rule == GRAPH_RULE_FAILED && bit == GRAPH_ENDED_OK);
     for (uint32_t p = 0; p < m->n; p++) {
         some_run |= m->after[c][p] && runs_again(m, p);
@@ -77,6 +83,7 @@ static model draw(htc_rng *rng)
         order[at] = i;
     }
     m.inserted = htc_rng_below(rng, 2) ? 0 : (uint32_t)htc_rng_below(rng, m.n);
+    m.added = htc_rng_below(rng, 2) ? 0 : (uint32_t)htc_rng_below(rng, m.n - m.inserted);
     for (uint32_t i = 0; i < m.n; i++) {
         m.done[i] = htc_rng_below(rng, 2) == 0;
         if (htc_rng_below(rng, 4) == 0)
@@ -88,7 +95,7 @@ static model draw(htc_rng *rng)
                 m.after[order[i]][order[k]] = htc_rng_below(rng, 2) ? 1 : 1 + (int)htc_rng_below(rng, 3);
     }
     for (uint32_t at = 0; at < m.n; at++) /* inserted ones have no files, and are done if their parents let them */
-        for (uint32_t k = 0, i = order[at]; k < m.n && i >= m.n - m.inserted; k++) {
+        for (uint32_t k = 0, i = order[at]; k < m.n && is_inserted(&m, i); k++) {
             m.reads[i][k] = m.reads[k][i] = 0;
             m.done[i] &= m.after[i][k] == 1 + GRAPH_RULE_OK ? m.done[k] : m.after[i][k] == 1 + GRAPH_RULE_FAILED ? !m.done[k] : 1;
         }
@@ -124,6 +131,7 @@ static graph_task record_of(const model *m, uint32_t t, htc_buf *b)
     snprintf(name, sizeof name, "t%u", t);
     g.name = htc_bytes_of(name);
     g.makes = (htc_bytes){ "\3out", 4 };
+    g.adds = t % 2 == 0;
     htc_buf_init(&children, NULL, 0);
     htc_buf_init(&reads, NULL, 0);
     for (uint32_t i = 0; i < m->n; i++) {
@@ -191,6 +199,7 @@ static void expect_records(const resumption *r, const model *m, records *made)
         HOLDS(htc_bytes_equal(got->name, htc_bytes_of(name)) && htc_bytes_equal(got->task, htc_bytes_of("what it runs")));
         HOLDS(got->state == GRAPH_OPEN && got->failures == 0 && got->outcome.ended == 0 && got->home == number / r->home);
         HOLDS(htc_bytes_equal(got->makes, (htc_bytes){ "\3out", 4 }) && got->made.len == 0);
+        HOLDS(got->adds == (t % 2 == 0 && !m->done[t]) && got->n_added == 0); /* what it has added is there */
         htc_reader reads = htc_reader_of(got->reads);
         uint64_t   maker;
         htc_bytes  file;
@@ -253,20 +262,21 @@ Test(resumption, what_is_left_is_what_each_tasks_parents_came_to)
         model      m = draw(&rng);
         records    made = { 0 };
         resumption r;
-        uint32_t   again = 0, own = 0, workers = (uint32_t)htc_rng_below(&rng, 4);
+        uint32_t   again = 0, own = 0, added = 0, workers = (uint32_t)htc_rng_below(&rng, 4);
         for (uint32_t i = 0; i < TASKS; i++)
             htc_buf_init(&made.bytes[i], NULL, 0);
         for (uint32_t i = 0; i < m.n; i++) {
             again += (uint32_t)runs_again(&m, i);
-            own += (uint32_t)(runs_again(&m, i) && i < m.n - m.inserted);
+            own += (uint32_t)(runs_again(&m, i) && !is_inserted(&m, i));
+            added += (uint32_t)(runs_again(&m, i) && i >= m.n - m.added);
             forbidden += (uint64_t)m.never[i];
             passed += m.done[i] && !m.again[i] && runs_again(&m, i);
             made_again += (uint64_t)m.again[i];
         }
         htc__resumption_init(&r, NULL);
         HOLDS(add_all(&r, &m) == HTC_OK);
-        HOLDS(htc__resumption_settle(&r, m.n, m.inserted, workers) == (own ? HTC_OK : HTC_EEXISTS));
-        HOLDS(r.again == again && r.inserted == again - own);
+        HOLDS(htc__resumption_settle(&r, &(flow){ .tasks = m.n, .inserted = m.inserted, .added = m.added }, workers) == (own ? HTC_OK : HTC_EEXISTS));
+        HOLDS(r.again == again && r.inserted == again - own && r.added == added);
         nothing += own == 0;
         some += own > 0;
         if (own) {
@@ -288,7 +298,7 @@ Test(resumption, what_is_left_is_what_each_tasks_parents_came_to)
             htc_buf_free(&made.bytes[i]);
         htc__resumption_free(&r);
     }
-    cr_expect(nothing > 10 && some > 100 && forbidden > 100 && made_again > 100 && passed > 20,
+    cr_expect(nothing > 10 && some > 100 && forbidden > 100 && made_again > 100 && passed > 10,
               "%lu with nothing left, %lu with something; %lu tasks were forbidden, %lu made again, %lu inserted ones pass on again", nothing, some, forbidden, made_again, passed);
 }
 
@@ -297,15 +307,17 @@ Test(resumption, the_header_is_that_of_the_old_flow)
 {
     resumption r;
     htc_buf    b;
-    flow       old = { .state = FLOW_ENDED, .kind = FLOW_GRAPH, .tasks = 9, .job = 4, .tries = 3, .max_fails = 7, .user = "kim", .counts = { 1, 2, 3 } }, got;
+    flow       old = { .state = FLOW_ENDED, .kind = FLOW_GRAPH, .tasks = 9, .job = 4, .tries = 3, .max_fails = 7, .user = "kim", .counts = { 1, 2, 3 }, .adds = 1, .added = 5,
+                       .inputs = htc_bytes_of("/here") }, got;
     htc__resumption_init(&r, NULL);
     htc_buf_init(&b, NULL, 0);
     r.again = 2;
-    r.inserted = 1;
+    r.inserted = r.added = 1;
     htc__flow_mark(&old, (ledger_span){ 0, 9 });
     htc__resumption_header(&r, &old, 0, 0, &b);
     cr_assert(eq(int, htc__flow_read(htc_buf_bytes(&b), &got), HTC_OK));
-    cr_expect(got.state == FLOW_BUILDING && got.kind == FLOW_GRAPH && got.tasks == 2 && got.job == 0 && got.tries == 3 && got.max_fails == 7 && got.inserted == 1);
+    cr_expect(got.state == FLOW_BUILDING && got.kind == FLOW_GRAPH && got.tasks == 2 && got.job == 0 && got.tries == 3 && got.max_fails == 7 && got.inserted == 1 && got.adds && got.added == 1);
+    cr_expect(htc_bytes_equal(got.inputs, old.inputs) && got.n_drawn == 0);
     cr_expect(got.n_marks == 0 && got.counts.done + got.counts.failed + got.counts.cancelled == 0);
     cr_expect(eq(str, got.user, "kim"));
     htc__resumption_header(&r, &old, 5, UINT64_MAX, &b);
@@ -343,13 +355,13 @@ Test(resumption, what_is_no_graph_is_refused)
                 g.children = (htc_bytes){ child, sizeof child };
             cr_assert(eq(int, htc__resumption_add(&r, t, &g), HTC_OK));
         }
-        cr_expect(eq(int, htc__resumption_settle(&r, bad[i].tasks, 0, 1), HTC_ECORRUPT), "case %zu", i);
+        cr_expect(eq(int, htc__resumption_settle(&r, &(flow){ .tasks = bad[i].tasks }, 1), HTC_ECORRUPT), "case %zu", i);
         htc__resumption_free(&r);
     }
     resumption r;
     htc__resumption_init(&r, NULL);
     cr_expect(eq(int, htc__resumption_add(&r, 1, &(graph_task){ .state = GRAPH_DONE }), HTC_ECORRUPT));
-    cr_expect(eq(int, htc__resumption_settle(&r, 0, 0, 1), HTC_ECORRUPT));
+    cr_expect(eq(int, htc__resumption_settle(&r, &(flow){ .tasks = 0 }, 1), HTC_ECORRUPT));
     htc__resumption_free(&r);
 }
 
@@ -371,7 +383,7 @@ Test(resumption, runs_out_of_memory_anywhere)
         htc_buf_init(&b, NULL, 0);
         htc_status status = add_all(&r, &m);
         if (status == HTC_OK)
-            status = htc__resumption_settle(&r, m.n, 0, 2);
+            status = htc__resumption_settle(&r, &(flow){ .tasks = m.n }, 2);
         for (uint32_t i = 0; i < m.n && status == HTC_OK; i++) {
             graph_task g = record_of(&m, i, &old);
             status = htc__resumption_task(&r, i, &g, &b);

@@ -25,6 +25,7 @@
 #define RIG_STORE  1u /* the worker's number of the store; the store knows it by the same */
 #define RIG_CLIENT 2u /* the test's own */
 #define RIG_KEPT   256u
+#define RIG_ADDS   2 /* for data: tasks add tasks */
 
 typedef struct rig_post {
     uint8_t          to; /* 0: the store, else RIG_STORE: the worker, RIG_CLIENT: the test */
@@ -50,6 +51,7 @@ typedef struct rig {
     rig_post      *posts;
     int            busy;
     flow_places    places;  /* of the header that is written */
+    const char    *printed; /* what tasks print that add others; NULL: nothing */
     int            here;    /* every object that is wanted is on the disk */
     uint32_t       left;    /* calls of the host are left to the test: rig_answer; else all ends well */
     uint32_t       n_calls, n_said;
@@ -169,6 +171,9 @@ static inline void rig_call(rig *r, const htc_effect *e)
         rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_OPENED, .peer = 10 + r->last_peer });
     } else if (e->op >= HTC_CALL_OBJECT_ROOM && e->op <= HTC_CALL_OBJECT_OUTPUT) {
         rig_object_call(r, e);
+    } else if (e->op == HTC_CALL_OUTPUT_READ) {
+        htc_put_bytes(&b, htc_bytes_of(r->printed));
+        rig_answer(r, e, r->printed ? HTC_OK : HTC_ENOTFOUND, htc_buf_bytes(&b));
     } else if (e->op == HTC_CALL_STAGE_IN && !r->left) {
         rig_answer(r, e, HTC_OK, htc_bytes_of(NULL));
     } else if (e->op == HTC_CALL_RUN && !r->left) {
@@ -322,20 +327,27 @@ static inline void rig_delete(rig *r, const flow_key *k)
     (void)rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__flow_key_bytes(k) }, NULL);
 }
 
+static inline void rig_write_header(rig *r, const flow *f)
+{
+    flow_key k = htc__flow_key_header(RIG_FLOW);
+    htc_buf  b;
+    htc_buf_init(&b, NULL, 0);
+    htc__flow_write(&b, f);
+    rig_put(r, &k, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
 static inline void rig_put_header_of(rig *r, flow_state state, flow_kind kind, uint64_t tasks, int data)
 {
     htc_task task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
     flow     f = { .places = r->places, .state = (uint8_t)state, .kind = (uint8_t)kind, .data = (uint8_t)data, .tasks = tasks, .tries = 2, .max_fails = UINT64_MAX,
                    .user = "ada" };
-    flow_key k = htc__flow_key_header(RIG_FLOW);
-    htc_buf  b;
-    htc_buf_init(&b, NULL, 0);
     if (htc_task_to_bytes(NULL, &task, &f.task) != HTC_OK)
         abort();
-    htc__flow_write(&b, &f);
-    rig_put(r, &k, htc_buf_bytes(&b));
+    f.adds = data == RIG_ADDS;
+    f.data = data == 1;
+    rig_write_header(r, &f);
     htc_work_free(NULL, f.task);
-    htc_buf_free(&b);
 }
 
 static inline void rig_put_header(rig *r, flow_state state, flow_kind kind, uint64_t tasks)
@@ -423,6 +435,25 @@ static inline int rig_get_task(rig *r, uint64_t id, htc_buf *bytes, graph_task *
         return 0;
     htc_put_raw(bytes, result.value);
     return htc__graph_read(htc_buf_bytes(bytes), t) == HTC_OK;
+}
+
+#define RIG_ADDED "first: /bin/true\nsecond: after=first:any /bin/true\nthird: /bin/true\n"
+
+/* Tasks that wait for nothing; the first prints what is to be added. */
+static inline void rig_put_adder(rig *r, uint64_t tasks)
+{
+    htc_task  task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
+    ledger    l;
+    htc_bytes bytes;
+    if (htc_task_to_bytes(NULL, &task, &bytes) != HTC_OK)
+        abort();
+    htc__ledger_init(&l, (ledger_span){ 0, tasks });
+    rig_put_ledger(r, 0, &l);
+    for (uint64_t id = 0; id < tasks; id++)
+        rig_put_task(r, id, &(graph_task){ .state = GRAPH_OPEN, .name = htc_bytes_of(id ? "other" : "adder"), .task = bytes, .adds = id == 0 });
+    htc_work_free(NULL, bytes);
+    r->printed = RIG_ADDED;
+    rig_put_header_of(r, FLOW_RUNNING, FLOW_GRAPH, tasks, RIG_ADDS);
 }
 
 #define RIG_MAKER 77u /* the worker that ran task 0 of a chain of files, and is gone */

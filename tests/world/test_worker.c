@@ -185,7 +185,7 @@ static void run(host_of *n, htc_sim_node *at, const htc_effect *effect, htc_outc
     htc_reader r = htc_reader_of(effect->body);
     uint64_t   number = htc_get_u64(&r), id = n->staged[number % 256].task;
     (void)at;
-    if (n->staged[number % 256].run != number || id >= w->tasks) {
+    if (n->staged[number % 256].run != number || id >= w->audit->tasks) {
         fail(w, "a run that was not staged in");
         return;
     }
@@ -208,7 +208,7 @@ static void run_span(host_of *n, htc_sim_node *at, const htc_effect *effect, htc
     htc_buf_init(&failures, NULL, 0);
     htc_buf_init(&ranges, NULL, 0);
     htc_buf_init(&b, NULL, 0);
-    if (htc__span_request_read(effect->body, &q) != HTC_OK || q.to > w->tasks) {
+    if (htc__span_request_read(effect->body, &q) != HTC_OK || q.to > w->audit->tasks) {
         fail(w, "a span that nobody could run");
         return;
     }
@@ -233,6 +233,21 @@ static void run_span(host_of *n, htc_sim_node *at, const htc_effect *effect, htc
     htc_sim_result(at, span, effect, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&failures);
     htc_buf_free(&ranges);
+    htc_buf_free(&b);
+}
+
+static void printed(host_of *n, htc_sim_node *at, const htc_effect *effect)
+{
+    htc_reader  r = htc_reader_of(effect->body);
+    htc_attempt attempt;
+    htc_buf     text, b;
+    htc_read_attempt(&r, &attempt);
+    htc_buf_init(&text, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    htc__flow_audit_text(n->of->audit, attempt.task, &text);
+    htc_put_bytes(&b, htc_buf_bytes(&text));
+    htc_sim_result(at, 50 * HTC_US, effect, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&text);
     htc_buf_free(&b);
 }
 
@@ -282,6 +297,7 @@ static htc_status worker_call(void *ctx, htc_sim_node *at, const htc_effect *eff
         htc_stored_write(&b, &stored);
         htc_sim_result(at, 50 * HTC_US, effect, HTC_OK, htc_buf_bytes(&b));
         break;
+    case HTC_CALL_OUTPUT_READ: printed(n, at, effect); break;
     case HTC_CALL_CLEAN:
         if (n->of->work == FLOW_FILES)
             htc__flow_disk_clean(n->disk, effect);
@@ -395,7 +411,7 @@ static const char *const policies[] = { "random", "static", "mesh-2d", "near", "
 #define POLICY_OF(seed) ((seed) / 12 % POLICIES) /* each in turn, with every kind of faults */
 
 typedef struct sums {
-    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves, made, fetched, lost, remade, pushed;
+    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves, made, fetched, lost, remade, pushed, added;
     uint64_t by_policy[POLICIES]; /* stolen */
 } sums;
 
@@ -472,7 +488,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     w->work = htc_rng_below(&w->rng, 3) == 0 ? FLOW_FUNCTIONS : w->graph && htc_rng_below(&w->rng, 2) ? FLOW_FILES : FLOW_COMMANDS;
     w->cache = htc_rng_below(&w->rng, 3) ? 0 : 3000000; /* room for a few of the largest that a task reads */
     w->quiet = kind == 0;
-    if (htc__flow_draw(NULL, &w->rng, w->tasks, w->graph, htc_rng_below(&w->rng, 6), w->work, &w->flow) != HTC_OK ||
+    if (htc__flow_draw(NULL, &w->rng, w->tasks, w->graph, htc_rng_below(&w->rng, 6), w->work, seed % 5 == 2, &w->flow) != HTC_OK ||
         narrow(w) != HTC_OK || htc__flow_audit_create(NULL, w->sim, w->flow, FLOW, w->tries, &w->audit) != HTC_OK)
         abort();
     htc__flow_audit_fates(w->audit, &w->rng);
@@ -531,7 +547,8 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         printf("seed %llu at %.6f s: %s   (HTC_SEED=%llu shows the trace)\n", (unsigned long long)seed, (double)htc_sim_now(w->sim) / 1e9, failure,
                (unsigned long long)seed);
     int bad = failure != NULL;
-    total->tasks += w->tasks;
+    total->tasks += w->audit->tasks;
+    total->added += w->audit->tasks - w->tasks;
     total->events += htc_sim_events(w->sim);
     total->thieves += (uint64_t)w->thieves_killed;
     total->remade += w->audit->remade;
@@ -575,6 +592,7 @@ static const char *const rules[] = {
     "bad_bit_ignored",     /* it waits for ever */
     "counted_before_told", /* who takes over does not see that its children wait: for ever */
     "task_unversioned",    /* who was thought dead ends it once more */
+    "counted_before_created", /* who takes over finds nothing that could be run */
     "redo_unclaimed",      /* made twice */
     "claim_without_epoch", /* a dead claimant blocks all */
     "claim_kept",          /* so does a live one that needs it no more */
@@ -614,12 +632,12 @@ int main(void)
     for (uint64_t seed = 1; seed <= seeds; seed++)
         failed += run_seed(seed, 0, &total) != 0;
     printf("%llu seeds: %llu tasks, run %llu times, %llu stolen by those who lived, %llu ledgers taken by them, %llu thieves killed on the way, %llu "
-           "children told, %llu events; %llu objects made, %llu fetched by those who lived, %llu lost, %llu tasks made again, %llu pushed; %llu failed\n",
+           "children told, %llu events; %llu objects made, %llu fetched by those who lived, %llu lost, %llu tasks made again, %llu pushed, %llu added; %llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.tasks, (unsigned long long)total.runs, (unsigned long long)total.stolen,
            (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)total.made,
            (unsigned long long)total.fetched, (unsigned long long)total.lost, (unsigned long long)total.remade,
-           (unsigned long long)total.pushed, (unsigned long long)failed);
-    failed += seeds > 100 && (total.pushed < 100 || total.remade < 100 || total.fetched < 100) && printf("too little was pushed, fetched or made again\n");
+           (unsigned long long)total.pushed, (unsigned long long)total.added, (unsigned long long)failed);
+    failed += seeds > 100 && (total.pushed < 100 || total.added < 1000 || total.remade < 100 || total.fetched < 100) && printf("too little was pushed, fetched, added or made again\n");
     for (size_t i = 0; i < POLICIES && seeds > 12 * POLICIES; i++)
         failed += total.by_policy[i] == 0 && printf("by %s nobody steals\n", policies[i]);
     for (size_t i = 0; !getenv("HTC_TEST_LIGHT") && i < sizeof rules / sizeof *rules; i++)

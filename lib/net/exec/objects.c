@@ -23,6 +23,7 @@
 #define EARLY_MAX  64 /* pieces of one object that wait for those before them */
 #define PIECE_MAX  (16u << 20)
 #define PREFIX_MAX 64
+#define OUTPUT_MAX (1u << 20) /* that is read at once */
 
 typedef struct queue queue;
 
@@ -35,7 +36,7 @@ typedef struct op {
     htc_status  status;
     uint64_t    size, offset;
     uint32_t    len;
-    htc_bytes   bytes; /* of WRITE; the prefix of READ; the name of ADOPT and OUTPUT */
+    htc_bytes   bytes; /* of WRITE; the prefix of READ; the name of ADOPT, OUTPUT and OUTPUT_READ */
     htc_attempt attempt;
     htc_buf     answer;
     uint8_t     body[];
@@ -151,6 +152,13 @@ static htc_status output(const queue *q, op *x)
     return htc__object_output(&q->h->place, &x->attempt, name, &x->answer);
 }
 
+static htc_status output_read(const queue *q, op *x)
+{
+    char name[HTC_OUTPUT_NAME_MAX];
+    name_of(x, name);
+    return htc__object_output_read(&q->h->place, &x->attempt, name, x->len, &x->answer);
+}
+
 static htc_status adopt(queue *q, const op *x)
 {
     char name[HTC_OUTPUT_NAME_MAX];
@@ -177,6 +185,7 @@ static void carry_out(queue *q, op *x)
         break;
     case HTC_CALL_OBJECT_ADOPT: done(x, adopt(q, x)); break;
     case HTC_CALL_OBJECT_OUTPUT: done(x, output(q, x)); break;
+    case HTC_CALL_OUTPUT_READ: done(x, output_read(q, x)); break;
     case HTC_CALL_OBJECT_LIST: done(x, htc__object_list(&q->h->place, &x->answer)); break;
     default:
         end_early(q);
@@ -299,7 +308,7 @@ static htc_status add(htc__objects_host *h, const uint8_t hash[32], op *x)
 static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
 {
     memset(hash, 0, 32);
-    if (x->number != HTC_CALL_OBJECT_LIST && x->number != HTC_CALL_OBJECT_OUTPUT) {
+    if (x->number != HTC_CALL_OBJECT_LIST && x->number != HTC_CALL_OBJECT_OUTPUT && x->number != HTC_CALL_OUTPUT_READ) {
         htc_bytes h = htc_get_raw(r, 32);
         if (h.len)
             memcpy(hash, h.data, 32);
@@ -320,10 +329,14 @@ static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
         break;
     case HTC_CALL_OBJECT_ADOPT:
     case HTC_CALL_OBJECT_OUTPUT:
+    case HTC_CALL_OUTPUT_READ:
         x->size = x->number == HTC_CALL_OBJECT_ADOPT ? htc_get_u64(r) : 0;
         htc_read_attempt(r, &x->attempt);
         x->bytes = htc_get_bytes(r);
         if (x->bytes.len >= HTC_OUTPUT_NAME_MAX || (x->bytes.len && memchr(x->bytes.data, 0, x->bytes.len)))
+            return HTC_EPROTO;
+        x->len = x->number == HTC_CALL_OUTPUT_READ ? htc_get_u32(r) : 0;
+        if (x->len > OUTPUT_MAX)
             return HTC_EPROTO;
         break;
     default: break;
@@ -333,7 +346,7 @@ static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
 
 int htc__objects_host_is_call(uint32_t number)
 {
-    return number >= HTC_CALL_OBJECT_ROOM && number <= HTC_CALL_OBJECT_OUTPUT;
+    return number >= HTC_CALL_OBJECT_ROOM && number <= HTC_CALL_OUTPUT_READ;
 }
 
 htc_status htc__objects_host_call(htc__objects_host *h, uint32_t number, uint64_t tag, htc_bytes body)

@@ -181,6 +181,23 @@ htc_status htc__object_finish(const htc__objects_place *p, htc__object_part *par
 
 /* ---- read ---- */
 
+static htc_status put_piece(int fd, uint64_t offset, uint32_t len, htc_buf *answer)
+{
+    htc_put_varint(answer, len);
+    uint8_t   *to = htc_buf_extend(answer, len);
+    htc_status status = answer->status;
+    for (size_t got = 0; status == HTC_OK && got < len;) {
+        ssize_t k = pread(fd, to + got, len - got, (off_t)(offset + got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            status = HTC_EIO;
+        else
+            got += (size_t)k;
+    }
+    return status;
+}
+
 htc_status htc__object_piece(const htc__objects_place *p, const uint8_t hash[32], uint64_t offset, uint32_t len, htc_bytes prefix, htc_buf *answer)
 {
     names       n = names_of(hash);
@@ -198,18 +215,7 @@ htc_status htc__object_piece(const htc__objects_place *p, const uint8_t hash[32]
     htc_put_raw(answer, (htc_bytes){ hash, 32 });
     htc_put_u64(answer, offset);
     htc_put_u64(answer, (uint64_t)st.st_size);
-    htc_put_varint(answer, len);
-    uint8_t   *to = htc_buf_extend(answer, len);
-    htc_status status = answer->status;
-    for (size_t got = 0; status == HTC_OK && got < len;) {
-        ssize_t k = pread(fd, to + got, len - got, (off_t)(offset + got));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            status = HTC_EIO;
-        else
-            got += (size_t)k;
-    }
+    htc_status status = put_piece(fd, offset, len, answer);
     close(fd);
     return status;
 }
@@ -332,6 +338,17 @@ htc_status htc__object_output(const htc__objects_place *p, const htc_attempt *a,
     if (f)
         fclose(f);
     return found ? answer->status : HTC_ENOTFOUND;
+}
+
+htc_status htc__object_output_read(const htc__objects_place *p, const htc_attempt *attempt, const char *name, uint32_t most, htc_buf *answer)
+{
+    struct stat st;
+    int         fd = open_output(p, attempt, name, &st);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? HTC_ENOTFOUND : htc__status_of(errno, HTC_EIO);
+    htc_status status = (uint64_t)st.st_size <= most ? put_piece(fd, 0, (uint32_t)st.st_size, answer) : HTC_ETOOBIG;
+    close(fd);
+    return status;
 }
 
 void htc__object_drop(const htc__objects_place *p, const uint8_t hash[32])

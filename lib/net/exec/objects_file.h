@@ -34,6 +34,8 @@ htc_status htc__object_piece(const htc__objects_place *p, const uint8_t hash[32]
 htc_status htc__object_adopt(const htc__objects_place *p, const uint8_t hash[32], uint64_t size, const htc_attempt *attempt, const char *name);
 /* Its hash and size, as the manifest says. */
 htc_status htc__object_output(const htc__objects_place *p, const htc_attempt *attempt, const char *name, htc_buf *answer);
+/* All of it, as bytes, if it is not longer. HTC_ENOTFOUND, HTC_ETOOBIG. */
+htc_status htc__object_output_read(const htc__objects_place *p, const htc_attempt *attempt, const char *name, uint32_t most, htc_buf *answer);
 void       htc__object_drop(const htc__objects_place *p, const uint8_t hash[32]);
 htc_status htc__object_list(const htc__objects_place *p, htc_buf *answer);
 

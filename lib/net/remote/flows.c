@@ -324,12 +324,13 @@ static int see_worker(void *ctx, uint64_t number, const htc_kv_item *item)
 static htc_status count_inserted(htc_store *store, uint64_t id, const flow *f, ledger_counts *c, htc_error *error)
 {
     htc_status status = HTC_OK;
-    for (uint64_t at = f->tasks - f->inserted; at < f->tasks && status == HTC_OK; at += FLOWS_TOGETHER) {
+    uint64_t   end = htc__flow_submitted(f) + f->inserted;
+    for (uint64_t at = end - f->inserted; at < end && status == HTC_OK; at += FLOWS_TOGETHER) {
         htc_kv_request q[FLOWS_TOGETHER];
         flow_key       k[FLOWS_TOGETHER];
         htc_kv_result  r = { .size = sizeof r };
         size_t         n = 0;
-        for (; n < FLOWS_TOGETHER && at + n < f->tasks; n++) {
+        for (; n < FLOWS_TOGETHER && at + n < end; n++) {
             k[n] = htc__flow_key_task(id, at + n);
             q[n] = htc__flows_of_key(HTC_KV_GET, &k[n]);
         }
@@ -362,6 +363,8 @@ static htc_status leave_inserted_out(htc_store *store, uint64_t id, const flow *
     htc_status    status = HTC_OK;
     v->inserted = f->inserted;
     v->tasks -= f->inserted;
+    v->added = f->added;
+    v->adds = f->adds;
     if (f->state == FLOW_ENDED) {
         c = (ledger_counts){ f->inserted, 0, 0 };
         if (f->inserted && (v->failed || v->cancelled))
@@ -413,7 +416,10 @@ typedef struct tasks_walk {
     htc_flows_task_fn fn;
     void             *ctx;
     htc_status        status;
-    uint64_t          number, submitted; /* from there on they were inserted */
+    uint64_t          number;
+    const flow       *flow;
+    uint64_t          next; /* of the tasks that were added: the records of some are not written yet */
+    int               inserted; /* now these */
     htc_flows_parent *parents; /* GRAPH_PARENTS_MAX, then GRAPH_CHILDREN_MAX: of the task at hand */
     htc_flows_child  *children;
     htc_flows_file   *files; /* GRAPH_READS_MAX */
@@ -447,7 +453,7 @@ static int is_read(const graph_task *g, const char *name)
     return 0;
 }
 
-/* What it makes is what is stored of it, by names of its own. */
+/* What it makes is what is stored of it, by names of its own. Of one that adds tasks all is kept for those, read or not: it counts as results. */
 static uint32_t files_of(const graph_task *g, const htc_task *task, htc_flows_file *files)
 {
     uint32_t n = 0;
@@ -456,9 +462,20 @@ static uint32_t files_of(const graph_task *g, const htc_task *task, htc_flows_fi
         if (strcmp(task->out[i].name, task->out[i].uri) != 0)
             continue;
         (void)htc__graph_made(g, htc_bytes_of(task->out[i].name), &made);
-        files[n++] = (htc_flows_file){ task->out[i].name, made.size, (uint32_t)is_read(g, task->out[i].name) };
+        files[n++] = (htc_flows_file){ task->out[i].name, made.size, (uint32_t)(is_read(g, task->out[i].name) && !g->adds) };
     }
     return n;
+}
+
+/* Their records are being written. */
+static int tell_missing(tasks_walk *w, uint64_t to)
+{
+    int more = 1;
+    for (; w->next < to && more; w->next++) {
+        htc_flows_task t = { .size = sizeof t, .number = htc__flow_shown(w->flow, w->next), .name = "", .state = "waiting", .reason = "", .kind = "", .stored = w->next };
+        more = w->fn(w->ctx, &t);
+    }
+    return more;
 }
 
 static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
@@ -467,6 +484,13 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
     graph_task  g;
     htc_task   *task = NULL;
     char        name[256], kind[256];
+    if (htc__flow_is_inserted(w->flow, number) != w->inserted || (w->flow->adds && number >= w->flow->tasks))
+        return 1; /* later; or it was added since the header was read */
+    if (number >= w->next && w->flow->adds && !w->inserted) {
+        if (!tell_missing(w, number))
+            return 0;
+        w->next = number + 1;
+    }
     w->number = number;
     w->status = htc__graph_read(item->value, &g);
     if (w->status != HTC_OK)
@@ -475,10 +499,10 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
     text_of(g.kind, kind, sizeof kind);
     if (g.task.len && (w->status = htc_task_from_bytes(NULL, g.task, &task)) != HTC_OK)
         return 0;
-    htc_flows_task t = { .size = sizeof t, .number = number, .name = name, .state = state_name(&g), .reason = g.outcome.reason,
+    htc_flows_task t = { .size = sizeof t, .number = htc__flow_shown(w->flow, number), .name = name, .state = state_name(&g), .reason = g.outcome.reason,
                          .parents = (uint32_t)g.parents.len, .failures = g.failures, .attempt = g.outcome.attempt,
                          .status = (htc_status)(int32_t)g.outcome.status, .exit_code = g.outcome.exit_code, .signal = g.outcome.signal,
-                         .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended, .inserted = number >= w->submitted };
+                         .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended, .inserted = (uint32_t)w->inserted, .stored = number };
     const uint8_t *p = g.parents.data;
     for (size_t i = 0; i < g.parents.len; i++) {
         t.untold += (p[i] & 3) == GRAPH_NOT_TOLD;
@@ -490,6 +514,7 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
     for (uint32_t i = 0; i < t.n_children; i++) {
         uint32_t parent;
         htc__graph_child(&g, i, &w->children[i].task, &parent);
+        w->children[i].task = htc__flow_shown(w->flow, w->children[i].task);
         w->children[i].parent = parent;
     }
     t.kind = kind;
@@ -509,22 +534,29 @@ htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, 
     if (!store || !fn)
         return HTC_EINVAL;
     htc_status status = htc__flows_header_get(store, id, &h, error);
-    w.submitted = h.f.tasks - h.f.inserted;
+    w.flow = &h.f;
+    w.next = h.f.tasks - h.f.added;
     int bag = status == HTC_OK && h.f.kind == FLOW_BAG;
     if (bag)
         status = htc__flows_bag_tasks(store, id, &h.f, fn, ctx, error);
-    htc_buf_free(&h.bytes);
-    if (status != HTC_OK || bag)
+    if (status != HTC_OK || bag) {
+        htc_buf_free(&h.bytes);
         return status;
+    }
     w.parents = htc__alloc(NULL, GRAPH_PARENTS_MAX * sizeof *w.parents);
     w.children = htc__alloc(NULL, GRAPH_CHILDREN_MAX * sizeof *w.children);
     w.files = htc__alloc(NULL, GRAPH_READS_MAX * sizeof *w.files);
     status = w.parents && w.children && w.files ? htc__flows_walk(store, &k, see_task, NULL, &w, error) : HTC_ENOMEM;
+    int all = status == HTC_OK && w.status == HTC_OK && (!h.f.adds || tell_missing(&w, h.f.tasks));
+    w.inserted = 1;
+    if (all && h.f.inserted)
+        status = htc__flows_walk(store, &k, see_task, NULL, &w, error);
     htc__free(NULL, w.parents, GRAPH_PARENTS_MAX * sizeof *w.parents);
     htc__free(NULL, w.children, GRAPH_CHILDREN_MAX * sizeof *w.children);
     htc__free(NULL, w.files, GRAPH_READS_MAX * sizeof *w.files);
     if (status == HTC_OK && w.status != HTC_OK)
         status = htc__error(error, w.status, "the record of task %llu of flow %llu cannot be read", (unsigned long long)w.number, (unsigned long long)id);
+    htc_buf_free(&h.bytes);
     return status;
 }
 
@@ -539,7 +571,14 @@ static htc_status marked(flow *f, const void *ctx, htc_error *error)
         s.to = f->tasks;
     if (s.from >= s.to)
         return htc__error(error, HTC_EINVAL, "the flow has %llu tasks, numbered from 0", (unsigned long long)f->tasks);
-    return htc__flow_mark(f, s) ? HTC_OK : HTC_EEXISTS;
+    uint64_t own = htc__flow_submitted(f), last = own + f->added; /* what stands behind them was inserted, and has other numbers in the store */
+    int      some = 0;
+    for (uint64_t from = s.from, to; from < s.to; from = to) {
+        to = from < own ? own : from < last ? last : f->tasks;
+        to = to < s.to ? to : s.to;
+        some |= htc__flow_mark(f, (ledger_span){ htc__flow_stored(f, from), htc__flow_stored(f, to - 1) + 1 });
+    }
+    return some ? HTC_OK : HTC_EEXISTS;
 }
 
 htc_status htc_flows_cancel(htc_store *store, uint64_t id, uint64_t from, uint64_t to, htc_error *error)

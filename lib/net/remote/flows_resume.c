@@ -120,7 +120,7 @@ static htc_status read_old(htc_store *store, resuming *x, uint64_t from, const f
                           htc_strerror(x->status));
     if (status != HTC_OK)
         return status;
-    status = htc__resumption_settle(&x->r, f->tasks, f->inserted, workers);
+    status = htc__resumption_settle(&x->r, f, workers);
     if (status == HTC_ECORRUPT)
         return htc__error(error, status, "the records of flow %llu are not those of a flow", (unsigned long long)from);
     if (status == HTC_EEXISTS)

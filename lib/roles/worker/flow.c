@@ -34,6 +34,40 @@ void htc__flow_write(htc_buf *b, const flow *f)
     }
     htc__ledger_counts_write(b, &f->counts);
     htc_put_varint(b, f->inserted);
+    htc_put_u8(b, f->adds);
+    if (!f->adds)
+        return;
+    htc_put_varint(b, f->added);
+    htc_put_bytes(b, f->inputs);
+    htc_put_varint(b, f->n_drawn);
+    for (uint32_t i = 0; i < f->n_drawn; i++) {
+        htc_put_varint(b, f->drawn[i].task);
+        htc_put_varint(b, f->drawn[i].from);
+        htc_put_varint(b, f->drawn[i].n);
+    }
+}
+
+static void additions_read(htc_reader *r, flow *f)
+{
+    f->adds = htc_get_u8(r);
+    if (f->adds > 1 || (f->adds && f->kind != FLOW_GRAPH))
+        htc_reader_fail(r);
+    if (f->adds != 1)
+        return;
+    f->added = htc_get_varint(r);
+    f->inputs = htc_get_bytes(r);
+    uint64_t n = htc_get_varint(r);
+    if (n > FLOW_DRAWN_MAX)
+        htc_reader_fail(r);
+    for (; r->status == HTC_OK && f->n_drawn < n; f->n_drawn++) {
+        flow_drawn *d = &f->drawn[f->n_drawn];
+        d->task = htc_get_varint(r);
+        d->from = htc_get_varint(r);
+        uint64_t many = htc_get_varint(r);
+        d->n = (uint32_t)many;
+        if (many == 0 || many > UINT32_MAX || d->from == 0 || d->from > f->tasks || many > f->tasks - d->from)
+            htc_reader_fail(r);
+    }
 }
 
 htc_status htc__flow_read(htc_bytes bytes, flow *f)
@@ -69,7 +103,8 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
     }
     htc__ledger_counts_read(&r, &f->counts);
     f->inserted = htc_get_varint(&r);
-    if (!good || f->inserted > f->tasks)
+    additions_read(&r, f);
+    if (!good || f->added > f->tasks || f->inserted > f->tasks - f->added)
         htc_reader_fail(&r);
     return htc_runtime_record_end(&r);
 }
@@ -108,6 +143,67 @@ int htc__flow_mark(flow *f, ledger_span ids)
     }
     f->marks[f->n_marks++] = ids;
     return 1;
+}
+
+const flow_drawn *htc__flow_drawn(const flow *f, uint64_t task)
+{
+    for (uint32_t i = 0; i < f->n_drawn; i++)
+        if (f->drawn[i].task == task)
+            return &f->drawn[i];
+    return NULL;
+}
+
+htc_status htc__flow_draw_numbers(flow *f, uint64_t task, uint32_t n, uint64_t *from)
+{
+    const flow_drawn *d = htc__flow_drawn(f, task);
+    if (d) {
+        *from = d->from;
+        return HTC_EEXISTS;
+    }
+    if (f->n_drawn == FLOW_DRAWN_MAX)
+        return HTC_EFULL;
+    int marked = htc__flow_is_marked(f, task) || htc__flow_all_marked(f, (ledger_span){ 0, f->tasks });
+    f->drawn[f->n_drawn++] = (flow_drawn){ task, f->tasks, n };
+    *from = f->tasks;
+    f->tasks += n;
+    f->added += n;
+    if (marked)
+        (void)htc__flow_mark(f, (ledger_span){ *from, f->tasks });
+    return HTC_OK;
+}
+
+void htc__flow_draw_is_noted(flow *f, uint64_t task)
+{
+    for (uint32_t i = 0; i < f->n_drawn; i++)
+        if (f->drawn[i].task == task)
+            f->drawn[i--] = f->drawn[--f->n_drawn];
+}
+
+uint64_t htc__flow_submitted(const flow *f)
+{
+    return f->tasks - f->added - f->inserted;
+}
+
+int htc__flow_is_inserted(const flow *f, uint64_t id)
+{
+    uint64_t own = htc__flow_submitted(f);
+    return id >= own && id - own < f->inserted;
+}
+
+uint64_t htc__flow_shown(const flow *f, uint64_t id)
+{
+    uint64_t own = htc__flow_submitted(f);
+    if (id < own || id >= f->tasks)
+        return id;
+    return htc__flow_is_inserted(f, id) ? id + f->added : id - f->inserted;
+}
+
+uint64_t htc__flow_stored(const flow *f, uint64_t number)
+{
+    uint64_t own = htc__flow_submitted(f);
+    if (number < own || number >= f->tasks)
+        return number;
+    return number - own < f->added ? number + f->inserted : number - f->added;
 }
 
 static flow_key key_of(const char *format, uint64_t a, uint64_t b, uint64_t c)

@@ -11,6 +11,13 @@ typedef enum flow_state { FLOW_BUILDING = 1, FLOW_RUNNING, FLOW_ENDED, FLOW_ABOR
 typedef enum flow_kind { FLOW_BAG = 1, FLOW_GRAPH } flow_kind;
 
 #define FLOW_MARKS_MAX 64 /* spans of tasks that are to be cancelled */
+#define FLOW_DRAWN_MAX 64 /* tasks that add others, and have drawn their numbers lately */
+
+/* Numbers that a task has drawn for those that it adds (addition.h). They stand here until the task's record says so. */
+typedef struct flow_drawn {
+    uint64_t task, from;
+    uint32_t n;
+} flow_drawn;
 
 /* Where ready tasks wait that read files: htc_locality_options; zeros are its defaults. */
 typedef struct flow_places {
@@ -33,7 +40,12 @@ typedef struct flow {
     uint32_t      n_marks;
     ledger_span   marks[FLOW_MARKS_MAX];
     ledger_counts counts; /* of one that has ended */
-    uint64_t      inserted; /* the last so many tasks: empty ones that stand between others (htc_flow_narrow) */
+    uint64_t      inserted; /* of those that were submitted the last so many: empty ones that stand between others (htc_flow_narrow) */
+    uint8_t       adds;     /* 1: some of its tasks add others */
+    uint64_t      added;    /* of tasks the last so many: they were added */
+    htc_bytes     inputs;   /* where added tasks find what no task makes (htc_flows_options); empty: nowhere. Lies in the bytes that were read */
+    uint32_t      n_drawn;
+    flow_drawn    drawn[FLOW_DRAWN_MAX];
 } flow;
 
 void       htc__flow_write(htc_buf *b, const flow *f);
@@ -42,6 +54,17 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f); /* HTC_ECORRUPT */
 int htc__flow_mark(flow *f, ledger_span ids);
 int htc__flow_is_marked(const flow *f, uint64_t id);
 int htc__flow_all_marked(const flow *f, ledger_span ids); /* by one mark */
+/* Numbers for n tasks that a task adds. They are marked if that is, or all tasks are. *from: the first of them. HTC_OK: the flow has changed; HTC_EEXISTS: it
+ * has drawn before; HTC_EFULL: FLOW_DRAWN_MAX others have. */
+htc_status htc__flow_draw_numbers(flow *f, uint64_t task, uint32_t n, uint64_t *from);
+const flow_drawn *htc__flow_drawn(const flow *f, uint64_t task); /* NULL: it is not there */
+void       htc__flow_draw_is_noted(flow *f, uint64_t task); /* its record says what it has drawn */
+
+/* Tasks have numbers in the store, and others for people: those that were inserted come last there, in the store those that were added. */
+uint64_t htc__flow_submitted(const flow *f); /* tasks that were submitted, none inserted */
+uint64_t htc__flow_shown(const flow *f, uint64_t id);
+uint64_t htc__flow_stored(const flow *f, uint64_t number); /* the other way */
+int      htc__flow_is_inserted(const flow *f, uint64_t id);
 
 typedef struct flow_key {
     char   text[64];

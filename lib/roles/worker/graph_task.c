@@ -115,6 +115,31 @@ static void data_read(htc_reader *r, graph_task *t)
         htc_reader_fail(r);
 }
 
+static void added_write(htc_buf *b, const graph_task *t)
+{
+    htc_put_u8(b, t->adds);
+    if (!t->adds)
+        return;
+    htc_put_bytes(b, t->added);
+    htc_put_varint(b, t->n_added);
+    htc_put_varint(b, t->added_from);
+}
+
+static void added_read(htc_reader *r, graph_task *t)
+{
+    t->adds = htc_get_u8(r);
+    if (t->adds > 1)
+        htc_reader_fail(r);
+    if (t->adds != 1)
+        return;
+    t->added = htc_get_bytes(r);
+    t->n_added = get_small(r);
+    t->added_from = htc_get_varint(r);
+    int none = t->added.len == 0 && t->n_added == 0 && t->added_from == 0, some = t->state == GRAPH_DONE && t->added.len > 0 && t->n_added > 0;
+    if (r->status == HTC_OK && !none && !some)
+        htc_reader_fail(r);
+}
+
 void htc__graph_write(htc_buf *b, const graph_task *t)
 {
     htc_runtime_record_begin(b, GRAPH_FORMAT);
@@ -128,6 +153,7 @@ void htc__graph_write(htc_buf *b, const graph_task *t)
     htc_put_bytes(b, t->task);
     htc_put_bytes(b, t->kind);
     data_write(b, t);
+    added_write(b, t);
     if (b->status == HTC_OK && b->len > GRAPH_BYTES_MAX)
         b->status = HTC_EFULL;
 }
@@ -147,6 +173,7 @@ htc_status htc__graph_read(htc_bytes bytes, graph_task *t)
     t->task = htc_get_bytes(&r);
     t->kind = htc_get_bytes(&r);
     data_read(&r, t);
+    added_read(&r, t);
     int good = bytes.len <= GRAPH_BYTES_MAX && t->state >= GRAPH_OPEN && t->state <= GRAPH_CANCELLED && t->parents.len <= GRAPH_PARENTS_MAX &&
                t->children.len % GRAPH_CHILD_BYTES == 0 && t->children.len / GRAPH_CHILD_BYTES <= GRAPH_CHILDREN_MAX;
     const uint8_t *p = t->parents.data;
@@ -232,6 +259,22 @@ htc_status htc__graph_end(graph_task *t, int done, uint32_t failures, uint32_t t
         t->state = GRAPH_DONE;
     else if (++t->failures >= tries)
         t->state = GRAPH_FAILED;
+    return HTC_OK;
+}
+
+int htc__graph_has_added(const graph_task *t, uint64_t id)
+{
+    return t->added_from && id >= t->added_from && id - t->added_from < t->n_added;
+}
+
+htc_status htc__graph_note_added(graph_task *t, uint64_t from, htc_bytes children)
+{
+    if (t->state != GRAPH_DONE || t->n_added == 0 || from == 0)
+        return HTC_EINVAL;
+    if (t->added_from)
+        return HTC_EEXISTS;
+    t->added_from = from;
+    t->children = children;
     return HTC_OK;
 }
 

@@ -4,6 +4,7 @@
  *     END     the record is open and its parents let it run: done or failed; tries left: open still, one try less
  *     TELL    a parent is terminal: its bit here says how it ended. A bit that the edge's rule forbids cancels the task by the same change
  *     CANCEL  the record is open: cancelled
+ *     NOTE    of one that is done and adds tasks: their first number (addition.h)
  *
  * Of a task that is done, whose objects nobody has any more:
  *
@@ -65,6 +66,10 @@ typedef struct graph_task {
     htc_bytes     made;     /* of one that is done: for each of makes u8[32] hash, u64 size */
     uint64_t      made_by;  /* the worker that has them */
     uint64_t      redo_worker, redo_epoch; /* who makes them again; 0: nobody */
+    uint8_t       adds;     /* 1: what it prints is tasks, which it adds to the flow */
+    htc_bytes     added;    /* of one that is done: their text; empty: none */
+    uint32_t      n_added;
+    uint64_t      added_from; /* their first number; 0: it is not noted yet */
 } graph_task;
 
 #define GRAPH_CHILD_BYTES 12
@@ -88,6 +93,10 @@ htc_status htc__graph_tell(graph_task *t, uint8_t *parents, uint32_t parent, gra
 /* HTC_OK: it has changed; HTC_EEXISTS: terminal, HTC_EINVAL: it may not run yet, or has failed meanwhile. tries: how often it may be run. */
 htc_status htc__graph_end(graph_task *t, int done, uint32_t failures, uint32_t tries, const graph_outcome *outcome);
 htc_status htc__graph_cancel(graph_task *t, const char *reason); /* HTC_EEXISTS */
+/* children: as in the record, with those that it adds, and the task's from now on. HTC_OK: it has changed; HTC_EEXISTS: noted before; HTC_EINVAL: it has
+ * added nothing. */
+htc_status htc__graph_note_added(graph_task *t, uint64_t from, htc_bytes children);
+int htc__graph_has_added(const graph_task *t, uint64_t id); /* 1: that task */
 
 /* ---- objects (graph_data.c) ---- */
 

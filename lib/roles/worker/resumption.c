@@ -143,7 +143,7 @@ static void tell(resumption *r, uint32_t task, graph_bit bit, uint32_t *queue, u
         resumption_edge e = r->edges[i];
         uint8_t        *p = &r->parents[r->tasks[e.child].parents + e.parent];
         int again = r->tasks[task].again || r->tasks[task].passes;
-        r->tasks[e.child].passes |= again && r->tasks[e.child].done && e.child >= r->own;
+        r->tasks[e.child].passes |= again && r->tasks[e.child].done && htc__flow_is_inserted(&r->old, e.child);
         if (!r->tasks[e.child].again)
             *p |= (uint8_t)bit;
         else if (!again) /* what let it run once lets it run again */
@@ -163,7 +163,7 @@ static htc_status see_who_runs(resumption *r, uint32_t *queue)
             queue[tail++] = i;
     for (; head < tail; head++) {
         resumption_task *t = &r->tasks[queue[head]];
-        int              passes = t->done && queue[head] >= r->own && !is_told(r, queue[head]);
+        int              passes = t->done && htc__flow_is_inserted(&r->old, queue[head]) && !is_told(r, queue[head]);
         int              runs = t->again || passes || (!t->done && may_run(r, queue[head]));
         t->number = runs ? 0 : RESUMPTION_NONE;
         tell(r, queue[head], runs ? GRAPH_NOT_TOLD : t->done ? GRAPH_ENDED_OK : GRAPH_ENDED_BAD, queue, &tail);
@@ -186,12 +186,12 @@ static int make_again(resumption *r)
     return more;
 }
 
-htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint64_t inserted, uint32_t workers)
+htc_status htc__resumption_settle(resumption *r, const flow *old, uint32_t workers)
 {
-    htc_status status = tasks == 0 || tasks != r->n || inserted >= tasks ? HTC_ECORRUPT : HTC_OK;
+    htc_status status = old->tasks == 0 || old->tasks != r->n || old->inserted >= old->tasks ? HTC_ECORRUPT : HTC_OK;
     if (status != HTC_OK)
         return status;
-    r->own = tasks - inserted;
+    r->old = (flow){ .tasks = old->tasks, .inserted = old->inserted, .added = old->added };
     uint32_t *queue = htc__alloc_raw(r->env, r->n * sizeof *queue);
     if (!queue)
         return HTC_ENOMEM;
@@ -204,7 +204,8 @@ htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint64_t insert
     for (uint32_t i = 0; i < r->n; i++)
         if (r->tasks[i].number == 0) {
             r->tasks[i].number = r->again++;
-            r->inserted += i >= r->own;
+            r->inserted += htc__flow_is_inserted(&r->old, i) != 0;
+            r->added += i >= old->tasks - old->added;
         }
     if (r->again == r->inserted)
         return HTC_EEXISTS;
@@ -220,7 +221,7 @@ htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint64_t insert
 void htc__resumption_header(const resumption *r, const flow *old, uint32_t tries, uint64_t max_fails, htc_buf *b)
 {
     flow f = { .state = FLOW_BUILDING, .kind = FLOW_GRAPH, .data = old->data, .tasks = r->again, .tries = tries ? tries : old->tries, .max_fails = max_fails ? max_fails : old->max_fails,
-               .inserted = r->inserted };
+               .inserted = r->inserted, .adds = old->adds, .added = r->added, .inputs = old->inputs };
     memcpy(f.user, old->user, sizeof f.user);
     f.places = old->places;
     memcpy(f.steal, old->steal, sizeof f.steal);
@@ -255,7 +256,7 @@ htc_status htc__resumption_task(const resumption *r, uint64_t number, const grap
     htc_buf                children, reads;
     if (!t || t->number == RESUMPTION_NONE)
         return HTC_ENOTFOUND;
-    if (old->parents.len != parents_end(r, (uint32_t)number) - t->parents || (old->state == GRAPH_DONE && !t->again && number < r->own))
+    if (old->parents.len != parents_end(r, (uint32_t)number) - t->parents || (old->state == GRAPH_DONE && !t->again && !htc__flow_is_inserted(&r->old, number)))
         return HTC_ECORRUPT;
     htc_buf_init(&children, r->env, 0);
     htc_buf_init(&reads, r->env, 0);
@@ -270,7 +271,7 @@ htc_status htc__resumption_task(const resumption *r, uint64_t number, const grap
     htc_bytes parents = { old->parents.len ? r->parents + t->parents : NULL, old->parents.len };
     htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = t->number / r->home, .name = old->name, .parents = parents,
                                        .children = htc_buf_bytes(&children), .task = old->task, .kind = old->kind, .reads = htc_buf_bytes(&reads),
-                                       .makes = old->makes });
+                                       .makes = old->makes, .adds = old->adds && old->state != GRAPH_DONE }); /* what it has added is there */
     htc_status status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : b->status;
     htc_buf_free(&children);
     htc_buf_free(&reads);

@@ -45,8 +45,8 @@ typedef struct resumption {
     resumption_edge *edges;
     size_t           n_reads, reads_cap;
     resumption_read *reads;
-    uint64_t         own;             /* of the tasks of the old flow: the others stand between these */
-    uint32_t         again, inserted; /* tasks of the new flow, and the last so many of these stand between others */
+    flow             old;             /* its numbers of tasks: submitted, inserted, added */
+    uint32_t         again, inserted, added; /* tasks of the new flow, and of these: in this order behind those that were submitted */
     uint64_t         home, n_ledgers;
 } resumption;
 
@@ -54,9 +54,9 @@ void       htc__resumption_init(resumption *r, const htc_env *env);
 void       htc__resumption_free(resumption *r);
 /* HTC_ECORRUPT: number is not the next one; HTC_ETOOBIG; HTC_ENOMEM: nothing has changed. */
 htc_status htc__resumption_add(resumption *r, uint64_t number, const graph_task *t);
-/* tasks: as many as there are, the last so many inserted ones; workers: that are expected. HTC_ECORRUPT: some are not there, or their edges are not those of a graph;
+/* old: the header, for how many tasks there are of each sort; workers: that are expected. HTC_ECORRUPT: some are not there, or their edges are not those of a graph;
  * HTC_EEXISTS: nothing is left to be run; HTC_ENOMEM. */
-htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint64_t inserted, uint32_t workers);
+htc_status htc__resumption_settle(resumption *r, const flow *old, uint32_t workers);
 /* Of the new flow, not started yet. old: its header; tries, max_fails: 0 as there. */
 void       htc__resumption_header(const resumption *r, const flow *old, uint32_t tries, uint64_t max_fails, htc_buf *b);
 void       htc__resumption_ledger(const resumption *r, uint64_t i, htc_buf *b);

@@ -5,13 +5,22 @@
 #include "htcsched/locality.h"
 #include "htcsched/steal.h"
 #include "htcsched/work.h"
+#include "roles/worker/addition.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/submission.h"
+
+static int adds(const htc_flow *f)
+{
+    int some = 0;
+    for (uint32_t i = 0; i < htc_flow_count(f); i++)
+        some |= htc_flow_get(f, i)->adds != 0;
+    return some;
+}
 
 /* One entry that no other waits for stands for all its tasks. */
 static int is_bag(const htc_flow *f)
 {
-    return htc_flow_count(f) == 1 && htc_flow_edges(f) == 0;
+    return htc_flow_count(f) == 1 && htc_flow_edges(f) == 0 && !adds(f);
 }
 
 /* What is executed. */
@@ -140,9 +149,24 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
         s->home = LEDGER_HOME;
     s->n_ledgers = (tasks - 1) / s->home + 1;
     status = s->directory ? HTC_OK : htc__submission_files_create(env, s->flow, s->inputs, &s->files, error);
-    s->header.data = s->files != NULL && s->header.kind == FLOW_GRAPH;
+    s->header.adds = adds(given) != 0;
+    s->header.inputs = s->header.adds ? htc_bytes_of(s->inputs) : htc_bytes_of(NULL);
+    s->header.data = s->header.kind == FLOW_GRAPH && (s->files != NULL || (s->header.adds && !s->directory));
     if (status == HTC_OK && s->header.kind == FLOW_BAG && (status = task_of(s, 0, 0, &s->task)) == HTC_EUNSUPPORTED)
         return htc__error(error, status, "nothing here executes what a task of the flow asks for");
+    return status;
+}
+
+htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task, uint64_t base,
+                                 uint64_t home, const char *directory, const char *inputs, htc_error *error)
+{
+    *s = (submission){ .env = env, .flow = given, .id = id, .home = 1, .directory = directory, .inputs = inputs, .base = base, .ledger = home, .adder = task->name,
+                        .adder_number = htc__flow_shown(to, adder) };
+    s->header.kind = FLOW_GRAPH;
+    s->header.tasks = htc_flow_total(given);
+    htc_status status = directory ? HTC_OK : htc__submission_files_create(env, given, inputs, &s->files, error);
+    if (s->files)
+        htc__submission_files_outside(s->files, adder, task->makes);
     return status;
 }
 
@@ -187,7 +211,7 @@ static void put_children(const submission *s, uint32_t entry, htc_buf *b)
     const htc_flow_edge *edges;
     size_t               n = htc_flow_children(s->flow, entry, &edges);
     for (size_t i = 0; i < n; i++) {
-        htc_put_u64(b, htc_flow_first(s->flow, edges[i].task));
+        htc_put_u64(b, s->base + htc_flow_first(s->flow, edges[i].task));
         htc_put_u32(b, which_parent(s->flow, edges[i].task, entry));
     }
 }
@@ -196,7 +220,7 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
 {
     uint8_t              parents[GRAPH_PARENTS_MAX];
     const htc_flow_edge *edges;
-    htc_buf              children, reads, makes;
+    htc_buf              children, reads, makes, name;
     htc_bytes            task;
     uint32_t             n = htc_flow_count(s->flow);
     if (s->entry >= n || htc_flow_first(s->flow, s->entry) > number)
@@ -207,6 +231,8 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     size_t               count = htc_flow_parents(s->flow, s->entry, &edges);
     for (size_t i = 0; i < count; i++)
         parents[i] = GRAPH_EDGE(edges[i].rule == HTC_FLOW_OK ? GRAPH_RULE_OK : edges[i].rule == HTC_FLOW_ANY ? GRAPH_RULE_ANY : GRAPH_RULE_FAILED);
+    if (s->adder.len)
+        parents[count++] = GRAPH_EDGE(GRAPH_RULE_OK) | GRAPH_ENDED_OK;
     htc_status status = task_of(s, s->entry, number - htc_flow_first(s->flow, s->entry), &task);
     if (status != HTC_OK)
         return status;
@@ -215,11 +241,18 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     htc_buf_init(&makes, s->env, 0);
     put_children(s, s->entry, &children);
     if (s->files)
-        htc__submission_files_put(s->files, s->entry, &reads, &makes);
-    htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = number / s->home, .name = htc_bytes_of(t->name), .parents = { parents, count },
+        htc__submission_files_put(s->files, s->entry, s->base, &reads, &makes);
+    htc_buf_init(&name, s->env, 0);
+    if (s->adder.len + 1 + strlen(t->name) > ADDITION_NAME_MAX && s->adder.len)
+        htc_put_text(&name, "%llu/", (unsigned long long)s->adder_number);
+    else if (s->adder.len)
+        htc_put_text(&name, "%.*s/", (int)s->adder.len, (const char *)s->adder.data);
+    htc_put_raw(&name, htc_bytes_of(t->name));
+    htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = s->adder.len ? s->ledger : number / s->home, .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
                                        .children = htc_buf_bytes(&children), .task = task, .kind = htc_bytes_of(t->kind),
                                        .reads = htc_buf_bytes(&reads), .makes = htc_buf_bytes(&makes) });
-    status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : makes.status;
+    status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : makes.status != HTC_OK ? makes.status : name.status;
+    htc_buf_free(&name);
     if (status == HTC_OK)
         status = b->status == HTC_EFULL ? HTC_ETOOBIG : b->status;
     htc_buf_free(&children);
@@ -227,6 +260,12 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     htc_buf_free(&makes);
     htc_work_free(s->env, task);
     return status;
+}
+
+htc_status htc__submission_task(submission *s, uint64_t number, flow_key *key, htc_buf *b)
+{
+    *key = htc__flow_key_task(s->id, s->base + number);
+    return task_record(s, number, b);
 }
 
 htc_status htc__submission_record(submission *s, uint64_t i, flow_key *key, htc_buf *b)

@@ -5,6 +5,7 @@
 #include "htcsched/flow.h"
 #include "htcsched/flows.h"
 #include "roles/worker/flow.h"
+#include "roles/worker/graph_task.h"
 #include "roles/worker/submission_data.h"
 
 typedef struct submission {
@@ -19,6 +20,10 @@ typedef struct submission {
     const char     *directory; /* of commands; NULL: private ones */
     const char     *inputs;    /* where what they read lies that no task makes; NULL: nowhere */
     submission_files *files;   /* NULL: no task reads or makes any that is brought */
+    uint64_t        base;   /* of tasks that are added: the first's number, */
+    uint64_t        ledger; /* where they are live, */
+    htc_bytes       adder;  /* and the name of the task that adds them; empty: they are submitted */
+    uint64_t        adder_number; /* for people */
     uint32_t        entry; /* the flow's task that the last record was of: they come in order */
 } submission;
 
@@ -29,6 +34,11 @@ htc_status  htc__submission_policy(flow *f, const char *policy, const char *stea
 const char *htc__submission_rule(uint32_t rule); /* its name */
 /* given: checked; kept. HTC_EINVAL, HTC_EUNSUPPORTED, HTC_EFULL, HTC_ENOMEM. directory, header.user, tries and max_fails are the caller's, before. */
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error);
+/* Of tasks that are added by that one (addition.h): records of tasks alone. given, task: kept. to: the flow. base: as above; home: ledger. */
+htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task, uint64_t base,
+                                 uint64_t home, const char *directory, const char *inputs, htc_error *error);
+/* The task with this number, counted from base. */
+htc_status htc__submission_task(submission *s, uint64_t number, flow_key *key, htc_buf *b);
 void       htc__submission_free(submission *s);
 void       htc__submission_header(const submission *s, flow_state state, htc_buf *b);
 uint64_t   htc__submission_records(const submission *s);

@@ -23,6 +23,8 @@ struct submission_files {
     const char     *inputs;
     size_t          n_files;
     made_file      *files, *by_name;
+    uint64_t        outside; /* a task that is none of the flow's, */
+    htc_bytes       outside_makes; /* and what it makes */
 };
 
 static int is_command(const htc_flow_task *t)
@@ -47,6 +49,21 @@ static made_file *maker_of(const submission_files *s, uint32_t entry, const char
 {
     made_file *f = is_brought(name) ? find(s, name) : NULL;
     return f && f->entry != entry ? f : NULL;
+}
+
+void htc__submission_files_outside(submission_files *s, uint64_t maker, htc_bytes makes)
+{
+    s->outside = maker;
+    s->outside_makes = makes;
+}
+
+static int is_made_outside(const submission_files *s, const char *name)
+{
+    htc_reader r = htc_reader_of(s->outside_makes);
+    while (is_brought(name) && !find(s, name) && htc_reader_left(&r))
+        if (htc_bytes_equal(htc_get_bytes(&r), htc_bytes_of(name)))
+            return 1;
+    return 0;
 }
 
 static htc_status add_file(submission_files *s, uint32_t entry, const char *name, htc_error *error)
@@ -140,19 +157,20 @@ void htc__submission_files_destroy(submission_files *s)
     htc__free(&env, s, sizeof *s);
 }
 
-void htc__submission_files_put(const submission_files *s, uint32_t entry, htc_buf *reads, htc_buf *makes)
+void htc__submission_files_put(const submission_files *s, uint32_t entry, uint64_t first, htc_buf *reads, htc_buf *makes)
 {
     const htc_flow_task *t = htc_flow_get(s->flow, entry);
     for (size_t i = 0; i < t->n_in && is_command(t); i++) {
         const made_file *f = maker_of(s, entry, t->in[i].name);
-        if (!f)
+        int              outside = is_made_outside(s, t->in[i].name);
+        if (!f && !outside)
             continue;
-        htc_put_u64(reads, htc_flow_first(s->flow, f->entry));
-        htc_put_str(reads, f->name);
+        htc_put_u64(reads, outside ? s->outside : first + htc_flow_first(s->flow, f->entry));
+        htc_put_str(reads, t->in[i].name);
     }
     for (size_t i = 0; i < t->n_out && is_command(t); i++) {
         const made_file *f = is_brought(t->out[i].name) ? find(s, t->out[i].name) : NULL;
-        if (f && f->read)
+        if (f && (f->read || t->adds)) /* what it adds may read it */
             htc_put_str(makes, f->name);
     }
 }
@@ -176,7 +194,7 @@ static size_t stages_of(const submission_files *s, uint32_t entry, htc_stage *in
     const htc_flow_task *t = htc_flow_get(s->flow, entry);
     size_t               n = 0, at = 0;
     for (size_t i = 0; i < t->n_in && s->inputs; i++) {
-        if (!is_brought(t->in[i].name) || maker_of(s, entry, t->in[i].name))
+        if (!is_brought(t->in[i].name) || maker_of(s, entry, t->in[i].name) || is_made_outside(s, t->in[i].name))
             continue;
         in[n++] = (htc_stage){ t->in[i].name, NULL, HTC_STAGE_OVERWRITE };
         put_uri(uris, s->inputs, t->in[i].name);

@@ -263,6 +263,7 @@ static void run_time(htc_worker *w)
         if (w->objects)
             htc__objects_run(w->objects, w->now);
         htc__worker_remakes(w);
+        htc__worker_additions(w);
         if (!w->leaving) {
             htc__worker_begin(w);
             htc__worker_nudge(w);
@@ -297,7 +298,7 @@ static htc_ns deadline(const void *self)
     at = earlier(at, htc__worker_group_deadline(w));
     if (!htc__worker_runs_flow(w))
         return at;
-    at = earlier(at, htc__worker_remakes_deadline(w));
+    at = earlier(at, earlier(htc__worker_remakes_deadline(w), htc__worker_additions_deadline(w)));
     if (w->objects)
         at = earlier(at, htc__objects_deadline(w->objects));
     at = earlier(at, earlier(htc__worker_graph_deadline(w), htc__worker_survey_deadline(w)));
@@ -363,6 +364,7 @@ static void destroy(void *self)
     htc__objects_destroy(w->objects);
     w->objects = NULL; /* nothing is asked of the host any more */
     htc__worker_remakes_free(w);
+    htc__worker_additions_free(w);
     htc__worker_tasks_free(w);
     htc__worker_tell_free(w);
     htc__worker_graph_free(w);

@@ -47,7 +47,8 @@ static void node_free(htc_worker *w, node *n)
         htc__worker_forget_run(w, x, 0); /* END may still be stored: then what it has stored is the result */
     unqueue(w, n);
     htc__worker_place_left(w, n);
-    if (n->phase == NODE_TOLD && o)
+    htc__worker_addition_left(w, n);
+    if (n->phase == NODE_TOLD && o && !n->held)
         DL_DELETE(o->told_first, n);
     HASH_DEL(w->nodes, n);
     htc__free(&w->env, n->bytes, n->len);
@@ -159,7 +160,8 @@ void htc__worker_node_told(htc_worker *w, node *n)
     assert(n->phase == NODE_TELLING);
     unqueue(w, n);
     n->phase = NODE_TOLD;
-    if (o)
+    n->held = htc__worker_addition_waits(w, n) && !HTC__BROKEN(counted_before_created);
+    if (o && !n->held)
         DL_APPEND(o->told_first, n);
 }
 
@@ -167,15 +169,21 @@ void htc__worker_count_told(htc_worker *w, own *o)
 {
     node    *n, *next;
     uint32_t i = 0, had = o->n_ended;
-    (void)w;
     DL_FOREACH_SAFE(o->told_first, n, next)
     {
         if (o->n_ended == ENDED_MAX)
             break;
         while (i < had && o->ended[i].id != n->id)
             i++;
-        if (i == had)
-            o->ended[o->n_ended++] = (ended_task){ .id = n->id, .to = n->id + 1, .how = n->task.state };
+        if (i == had) {
+            ended_task e = { .id = n->id, .to = n->id + 1, .how = n->task.state };
+            if (htc__worker_addition_counts(w, o, n, &e)) {
+                o->ended[o->n_ended++] = e;
+            } else {
+                DL_DELETE(o->told_first, n);
+                n->held = 1;
+            }
+        }
         i = 0;
     }
 }
@@ -187,13 +195,20 @@ static void tell_children(htc_worker *w, node *n)
     uint32_t  count = htc__graph_n_children(&n->task), parent;
     uint64_t  task;
     n->phase = NODE_TELLING;
+    if (n->task.n_added)
+        htc__worker_addition(w, n);
     n->telling = ++w->last_telling;
-    n->untold = count;
-    if (count == 0 || HTC__BROKEN(counted_before_told))
+    n->untold = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        htc__graph_child(&n->task, i, &task, &parent);
+        n->untold += !htc__graph_has_added(&n->task, task); /* those know */
+    }
+    if (n->untold == 0 || HTC__BROKEN(counted_before_told))
         htc__worker_node_told(w, n);
     for (uint32_t i = 0; i < count; i++) {
         htc__graph_child(&n->task, i, &task, &parent);
-        htc__worker_tell(w, task, n, parent, bit);
+        if (!htc__graph_has_added(&n->task, task))
+            htc__worker_tell(w, task, n, parent, bit);
     }
 }
 
@@ -431,6 +446,10 @@ static void write_end(htc_worker *w, node *n)
             htc__worker_data_put_made(x, &made);
         t.made = htc_buf_bytes(&made);
         t.made_by = made.len ? w->id : 0;
+        if (t.state == GRAPH_DONE) {
+            t.added = (htc_bytes){ x->added, x->added_len };
+            t.n_added = x->n_added;
+        }
     } else {
         status = htc__graph_cancel(&t, "cancelled by its user");
     }

@@ -191,7 +191,7 @@ static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
     w->header_version = version;
     w->header_known = 1;
     htc_status status = w->header_bytes.status == HTC_OK ? htc__flow_read(htc_buf_bytes(&w->header_bytes), &w->flow) : w->header_bytes.status;
-    if (status == HTC_OK && (w->flow.tasks > HTC_FLOW_TOTAL_MAX || (known && (w->flow.tasks != tasks || w->flow.kind != kind))))
+    if (status == HTC_OK && (w->flow.tasks > HTC_FLOW_TOTAL_MAX || (known && (w->flow.tasks < tasks || (w->flow.tasks > tasks && !w->flow.adds) || w->flow.kind != kind))))
         status = HTC_ECORRUPT;
     if (status != HTC_OK) {
         htc_runtime_break(w->runtime, status, "reading a flow");
@@ -205,6 +205,13 @@ static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
         htc__worker_survey_soon(w, 0);
     if (w->flow.state == FLOW_RUNNING && (w->flow.n_marks || marks))
         htc__worker_marked(w);
+    if (known && w->flow.tasks != tasks && htc__worker_collects(w))
+        w->collect_at = w->now; /* as many may be counted as there are now */
+}
+
+void htc__worker_header_is(htc_worker *w, htc_bytes value, uint64_t version)
+{
+    header_read(w, value, version);
 }
 
 static void header_event(void *role, void *ctx, const htc_kv_event *e)

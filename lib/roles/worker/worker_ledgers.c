@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/fault.h"
+#include "htcsched/flow.h"
 #include "roles/worker/worker_private.h"
 
 own *htc__worker_own(const htc_worker *w, uint64_t number)
@@ -18,8 +19,9 @@ own *htc__worker_own(const htc_worker *w, uint64_t number)
 
 static int has_spans(const htc_worker *w, const ledger_span *s, uint32_t n)
 {
+    uint64_t most = w->flow.adds ? HTC_FLOW_TOTAL_MAX : w->flow.tasks; /* the header may say more by now */
     for (uint32_t i = 0; i < n; i++)
-        if (s[i].to > w->flow.tasks)
+        if (s[i].to > most)
             return 0;
     return 1;
 }
@@ -112,6 +114,7 @@ own *htc__worker_take_up(htc_worker *w, uint64_t number, const ledger *l, uint64
     o->news_gap = NEWS_NS;
     o->notes_at = w->now + o->notes_gap;
     o->news_at = w->now + o->news_gap;
+    o->room_at = HTC_NEVER;
     o->counts_gap = AGAIN_NS;
     o->counts_at = w->now;
     htc__worker_owner_is(w, number, w->id);
@@ -173,7 +176,11 @@ static void tell_cleared(htc_worker *w, own *o)
     int some = 0;
     for (uint32_t i = 0; i < o->n_accepted; i++)
         if (!htc__ledger_note(&o->now, o->accepted[i].note)) {
-            htc__worker_say(w, o->accepted[i].peer, HTC_WIRE_WORKER_CLEARED, &(worker_message){ .from = o->number, .note = o->accepted[i].note });
+            worker_message m = { .from = o->number, .note = o->accepted[i].note };
+            if (o->accepted[i].peer)
+                htc__worker_say(w, o->accepted[i].peer, HTC_WIRE_WORKER_CLEARED, &m);
+            else /* a ledger of ours has it */
+                htc__worker_heard(w, 0, HTC_WIRE_WORKER_CLEARED, &m);
             some = 1;
         }
     if (some && o->notes_gap > NOTES_NS && w->now + AGAIN_NS < o->notes_at) {
@@ -195,15 +202,23 @@ static void accept_stored(htc_worker *w, own *o)
     }
     if (HTC__BROKEN(forget_before_clear))
         htc__worker_heard(w, 0, HTC_WIRE_WORKER_CLEARED, &(worker_message){ .from = p.ledger, .note = p.note });
-    htc__worker_say(w, o->accept_peer, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = p.ledger, .note = p.note, .to = o->number });
+    if (htc__worker_own(w, p.ledger))
+        htc__worker_heard(w, 0, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = p.ledger, .note = p.note, .to = o->number });
+    else
+        htc__worker_say(w, o->accept_peer, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = p.ledger, .note = p.note, .to = o->number });
     htc__worker_settle(w, o->accept_tasks);
 }
 
 /* The tasks of a graph that this change has moved out of live: their nodes go. */
 static void nodes_left(htc_worker *w, own *o)
 {
-    for (uint32_t i = 0; i < o->ended_sent; i++)
-        htc__worker_nodes_gone(w, o, (ledger_span){ o->ended[i].id, o->ended[i].to });
+    for (uint32_t i = 0; i < o->ended_sent; i++) {
+        const ended_task *e = &o->ended[i];
+        htc__worker_nodes_gone(w, o, (ledger_span){ e->id, e->to });
+        if (e->n_added)
+            htc__worker_nodes_add(w, o, (ledger_span){ e->added_from, e->added_from + e->n_added });
+        w->figures.added += e->n_added;
+    }
     for (uint32_t i = 0; i < o->n_asks; i++) {
         const ledger_note *n = o->asks[i].note ? htc__ledger_note(&o->next, o->asks[i].note) : NULL;
         for (uint32_t k = 0; n && k < n->n; k++)
@@ -241,6 +256,8 @@ static void changed(void *role, void *ctx, const htc_kv_result *r)
     htc__worker_given(w, o, 1);
     if (accepts)
         accept_stored(w, o);
+    if (o->room_at != HTC_NEVER)
+        htc__worker_room_again(w, o);
     htc__worker_counts_changed(w, o);
 }
 
@@ -268,7 +285,9 @@ static uint32_t add_ended(const htc_worker *w, own *o)
 {
     uint32_t sent = 0;
     for (; sent < o->n_ended; sent++)
-        if (htc__worker_count(w, &o->next, &o->ended[sent], sent >= o->in_block) != HTC_OK)
+        if (o->ended[sent].n_added && o->next.live.n + 2 > LEDGER_LIVE_MAX)
+            break;
+        else if (htc__worker_count(w, &o->next, &o->ended[sent], sent >= o->in_block) != HTC_OK)
             break; /* no room for more: with the next change */
     return sent;
 }

@@ -83,6 +83,8 @@ htc_status htc__worker_count(const htc_worker *w, ledger *l, const ended_task *e
     if (log && !has_room(&l->log))
         return HTC_AGAIN;
     htc_status status = htc__ledger_commit(l, &s, 1, &c);
+    if (status == HTC_OK && e->n_added)
+        status = htc__ids_add(&l->live, (ledger_span){ e->added_from, e->added_from + e->n_added });
     if (status == HTC_OK && log)
         add(w, &l->log, e);
     return status;

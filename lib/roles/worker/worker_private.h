@@ -13,6 +13,7 @@
  *   worker_places.c   where a ready task waits, where tasks read files (locality.h)
  *   worker_data.c     what a task reads is brought, what it makes is kept (objects.h)
  *   worker_remake.c   what was lost is made again
+ *   worker_add.c      tasks that add tasks
  *
  * What the outside may rely on is said when the record that holds it is stored. */
 #ifndef HTC_ROLES_WORKER_PRIVATE_H
@@ -56,8 +57,9 @@ typedef struct ended_task {
     uint8_t  signal;   /* of a bag, as the rest: for the log */
     uint16_t exit_code;
     int32_t  status;
-    uint32_t attempt;
-    htc_ns   began, ended; /* wall clock; 0: it never ran */
+    uint32_t attempt;    htc_ns   began, ended;  /* wall clock; 0: it never ran */
+    uint32_t n_added;       /* of a graph: so many are live in its stead, from added_from on */
+    uint64_t added_from;
 } ended_task;
 
 /* A thief who waits for a ledger's next change. */
@@ -66,6 +68,7 @@ typedef struct thief_ask {
     uint64_t seq, to;
     uint64_t note, tasks; /* what it gets with the change that is under way; note 0: nothing yet */
     uint64_t push;        /* nobody has asked: a worker that has what tasks read; 0: a thief */
+    uint8_t  self;        /* to is a ledger of ours */
 } thief_ask;
 
 typedef struct own {
@@ -112,6 +115,9 @@ typedef struct own {
     htc_ns         news_at, news_gap;   /* of a graph: read again what waits */
     ledger_counts  counted;             /* as who looks for the end has said to know */
     htc_ns         counts_at, counts_gap;
+    uint32_t       n_additions; /* tasks of its that add others, and are not counted */
+    uint8_t        crowded;     /* there was no room for what one adds; */
+    htc_ns         room_at;     /* seen again then, or when it changes */
     struct node   *told_first; /* ended, and their children know; to be counted */
     UT_hash_handle hh;
 } own;
@@ -144,6 +150,7 @@ typedef struct node {
     uint32_t       failures; /* of the record that the attempt began with */
     uint64_t       lacks;    /* NODE_LACKING: who made it */
     uint8_t        hopeless; /* that task could not make it again */
+    uint8_t        held;     /* NODE_TOLD: not to be counted yet */
     uint8_t        place, came; /* node_place, node_came */
     size_t         heap;     /* NODE_READY: its place in the queues, from 1; 0: none */
     uint64_t       push;     /* the worker that it is to go to; 0: it stays */
@@ -175,6 +182,7 @@ typedef struct child {
 
 typedef struct run_data run_data; /* worker_data.c */
 typedef struct places   places;   /* worker_places.c */
+typedef struct addition addition; /* worker_add.c */
 
 /* A task that is done and runs once more, for what it made is lost. */
 typedef enum remake_phase {
@@ -210,6 +218,9 @@ typedef struct running {
     uint8_t         dropped;  /* what becomes of it is nobody's affair */
     uint8_t         remake;   /* of a task that was done: no ledger's */
     run_data       *data;     /* NULL: it reads nothing that is brought, and has not made anything yet */
+    uint8_t        *added;    /* the text of tasks that it adds */
+    size_t          added_len;
+    uint32_t        n_added;
     uint8_t        *answer;   /* of a span, for which there was no room */
     size_t          answer_len;
     htc_ns          begun;
@@ -295,6 +306,11 @@ struct htc_worker {
     struct survey       *survey;
     struct htc__objects *objects; /* NULL: the flow has none, or is not known yet */
     remake              *remakes;
+    addition            *additions;
+    uint32_t             n_noted;
+    uint64_t             noted[FLOW_DRAWN_MAX]; /* tasks whose records say what they have drawn, and the header does too */
+    htc_ns               draw_at;               /* no draw before */
+    uint8_t              wants_ledger;          /* one more of ours */
     places              *places; /* NULL: tasks begin in the order of their numbers */
     htc_steal_thief      thief;
     htc_ns               nudge_at;
@@ -320,6 +336,7 @@ void htc__worker_stop(htc_worker *w, htc_status status);
 
 /* worker_group.c */
 void     htc__worker_watch(htc_worker *w); /* once */
+void     htc__worker_header_is(htc_worker *w, htc_bytes value, uint64_t version);
 uint32_t htc__worker_peer(const htc_worker *w, uint64_t id);                 /* the connection to a worker; 0: none */
 int      htc__worker_lives(const htc_worker *w, uint64_t id, uint64_t epoch); /* as far as is known */
 int      htc__worker_collects(const htc_worker *w);
@@ -382,6 +399,7 @@ void     htc__worker_forget_counted(own *o);
 running *htc__worker_run(const htc_worker *w, uint64_t run);
 int      htc__worker_add_run(htc_worker *w, running *x); /* 0: out of memory, which has been said */
 void     htc__worker_run_over(htc_worker *w, running *x);
+void     htc__worker_run_kept(htc_worker *w, running *x); /* over, and what it adds is known: what it makes is kept, then END */
 void     htc__worker_forget_run(htc_worker *w, running *x, int drop);
 void     htc__worker_ended(own *o, const ended_task *e);
 void     htc__worker_give_up(htc_worker *w, running *x); /* it has not run, and is to be begun again */
@@ -427,6 +445,18 @@ void   htc__worker_remakes(htc_worker *w);
 htc_ns htc__worker_remakes_deadline(const htc_worker *w);
 void   htc__worker_remakes_free(htc_worker *w);
 
+/* worker_add.c */
+int    htc__worker_addition_text(htc_worker *w, running *x, const graph_task *t); /* 1: what it printed is read, and then htc__worker_run_kept */
+void   htc__worker_addition(htc_worker *w, const node *n); /* it is done, and adds tasks */
+void   htc__worker_addition_left(htc_worker *w, const node *n);
+int    htc__worker_addition_waits(const htc_worker *w, const node *n); /* what it adds is not all there */
+int    htc__worker_addition_counts(htc_worker *w, own *o, const node *n, ended_task *e); /* 0: there is no room */
+void   htc__worker_room_again(htc_worker *w, own *o); /* there may be */
+void   htc__worker_make_room(htc_worker *w, own *o);  /* with this change, if that is possible */
+void   htc__worker_additions(htc_worker *w);
+htc_ns htc__worker_additions_deadline(const htc_worker *w);
+void   htc__worker_additions_free(htc_worker *w);
+
 /* worker_graph.c */
 node  *htc__worker_node(const htc_worker *w, uint64_t id);
 void   htc__worker_nodes_anew(htc_worker *w, own *o);  /* from now.live, whatever was thought */
@@ -461,6 +491,7 @@ void   htc__worker_group_changed(htc_worker *w);
 void   htc__worker_steal_policy(htc_worker *w); /* by the header */
 void   htc__worker_give(htc_worker *w, own *o);  /* puts notes for who asks into next */
 void   htc__worker_given(htc_worker *w, own *o, int stored); /* tells them */
+void   htc__worker_move(htc_worker *w, own *o, uint64_t to, const ledger_span *ids, uint32_t n); /* with this change, to a ledger of ours */
 void   htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer, int pushed);
 void   htc__worker_read_note(htc_worker *w, own *o); /* o->accept, where it stands */
 void   htc__worker_accept_next(htc_worker *w, own *o); /* one of o->notes, if nothing is under way */

@@ -59,6 +59,7 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
     htc_worker *w = role;
     survey      *s = w->survey;
     uint64_t     number = *(uint64_t *)ctx;
+    own         *o;
     htc_runtime_context_free(w->runtime, ctx);
     if (!s)
         return;
@@ -67,6 +68,9 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
         s->took = 1;
         htc__worker_take_up(w, number, &s->taking, r->version);
         htc_steal_nudge(&w->thief, w->now);
+        EACH_OWN(w, o)
+        if (o->room_at != HTC_NEVER)
+            o->room_at = w->now;
     }
     s->at++;
     if (s->took || r->status == HTC_MISMATCH || s->at < s->n)
@@ -218,7 +222,8 @@ static void all_seen(htc_worker *w)
         take_next(w);
     } else if (s->n) {
         survey_end(w, htc__worker_collects(w) ? w->rest_at - w->now : SAFETY_NS);
-    } else if (!w->owns && !w->leaving) {
+    } else if ((!w->owns || w->wants_ledger) && !w->leaving) {
+        w->wants_ledger = 0;
         create(w);
     } else {
         survey_end(w, SAFETY_NS);

@@ -72,6 +72,7 @@ static void forget(htc_worker *w, running *x, int drop)
         DL_DELETE(w->runs, x);
     HASH_DEL(w->by_run, x);
     w->n_runs -= x->over ? 0 : x->slots;
+    htc__free(&w->env, x->added, x->added_len);
     htc__free(&w->env, x->answer, x->answer_len);
     htc__free(&w->env, x, sizeof *x);
 }
@@ -176,6 +177,13 @@ static int try_again(htc_worker *w, own *o, const running *x)
     return 1;
 }
 
+void htc__worker_run_kept(htc_worker *w, running *x)
+{
+    node *n = htc__worker_node(w, x->id);
+    if (x->attempt.outcome.status != HTC_OK || !htc__worker_data_keep(w, x, &n->task))
+        htc__worker_node_ended(w, n);
+}
+
 static void ended(attempt_holder *h, attempt *t)
 {
     htc_worker *w = worker_of(h);
@@ -194,8 +202,8 @@ static void ended(attempt_holder *h, attempt *t)
         htc__worker_data_read(x, &needed, &moved);
         htc__worker_place_learn(w, &n->task, &t->outcome, needed, moved);
         htc__worker_run_over(w, x);
-        if (!good || !htc__worker_data_keep(w, x, &n->task))
-            htc__worker_node_ended(w, n);
+        if (!good || !htc__worker_addition_text(w, x, &n->task))
+            htc__worker_run_kept(w, x);
         return;
     }
     if (!o || w->flow.kind == FLOW_GRAPH) {
@@ -402,7 +410,7 @@ static uint32_t most_at_once(const htc_worker *w)
 /* What a ledger can still note: of a bag also how scattered its tasks are. */
 static int can_begin(const htc_worker *w, const own *o)
 {
-    return w->n_runs < most_at_once(w) && o->ready.n && htc__worker_can_call(w) && o->n_ended + w->n_runs < ENDED_FULL &&
+    return w->n_runs < most_at_once(w) && o->ready.n && htc__worker_can_call(w) && o->n_ended + o->n_additions + w->n_runs < ENDED_FULL &&
            (w->flow.kind == FLOW_GRAPH || o->ready.n + w->n_runs < LEDGER_LIVE_MAX / 2);
 }
 
@@ -414,7 +422,7 @@ static void begin_by_place(htc_worker *w)
     while (w->n_runs < most_at_once(w) && htc__worker_can_call(w) && htc_runtime_status(w->runtime) == HTC_OK && (n = htc__worker_next_node(w))) {
         own     *o = htc__worker_own(w, n->ledger);
         uint64_t id = n->id;
-        if (!o || o->n_ended + w->n_runs >= ENDED_FULL)
+        if (!o || o->n_ended + o->n_additions + w->n_runs >= ENDED_FULL)
             return;
         (void)begin(w, o, id, 1, n);
         if (htc__ids_has(&o->ready, (ledger_span){ id, id + 1 }))

@@ -19,9 +19,11 @@ void htc__flow_audit_fail(flow_audit *a, const char *format, ...)
     htc_sim_fail(a->sim, text);
 }
 
-static size_t parents_of(const flow_audit *a, uint64_t id, const htc_flow_edge **edges)
+/* Their numbers count from base. */
+static size_t parents_of(const flow_audit *a, uint64_t id, const htc_flow_edge **edges, uint64_t *base)
 {
-    return a->graph ? htc_flow_parents(a->given, (uint32_t)id, edges) : 0;
+    const htc_flow *f = htc__flow_audit_flow(a, id, base);
+    return a->graph ? htc_flow_parents(f, (uint32_t)(id - *base), edges) : 0;
 }
 
 /* ---- what is to come out ---- */
@@ -37,10 +39,11 @@ static uint8_t outcome_of(const flow_audit *a, uint64_t id)
 {
     const htc_flow_edge *edge;
     const audited_task  *t = &a->task[id];
-    size_t               n = parents_of(a, id, &edge);
+    uint64_t             base;
+    size_t               n = parents_of(a, id, &edge, &base);
     uint8_t              is = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && a->tries == 1) ? GRAPH_FAILED : GRAPH_DONE;
     for (size_t i = 0; i < n; i++) {
-        uint8_t parent = a->task[edge[i].task].expected;
+        uint8_t parent = a->task[base + edge[i].task].expected;
         if (!parent)
             return 0;
         if (!satisfied(edge[i].rule, parent == GRAPH_DONE))
@@ -82,6 +85,7 @@ htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_fl
     flow_audit          *a = htc__alloc(env, sizeof *a);
     const htc_flow_edge *edge;
     size_t               at = 0;
+    uint64_t             base;
     if (!a)
         return HTC_ENOMEM;
     if (env)
@@ -91,7 +95,8 @@ htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_fl
     a->number = number;
     a->tries = tries;
     a->tasks = htc_flow_total(given);
-    a->graph = htc_flow_count(given) > 1 || htc_flow_edges(given) > 0;
+    a->cap_tasks = a->tasks;
+    a->graph = htc_flow_count(given) > 1 || htc_flow_edges(given) > 0 || htc_flow_get(given, 0)->adds;
     a->n_bits = htc_flow_edges(given) + 1;
     a->task = htc__alloc(&a->env, a->tasks * sizeof *a->task);
     a->bits = htc__alloc(&a->env, a->n_bits);
@@ -101,7 +106,7 @@ htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_fl
     }
     for (uint64_t id = 0; id < a->tasks; id++) {
         a->task[id].bits = a->bits + at;
-        at += parents_of(a, id, &edge);
+        at += parents_of(a, id, &edge, &base);
     }
     run_one_by_one(a);
     *out = a;
@@ -117,7 +122,8 @@ void htc__flow_audit_destroy(flow_audit *a)
     for (uint64_t i = 0; i < a->n_ledgers; i++)
         htc__free(&env, a->ledgers[i], sizeof *a->ledgers[i]);
     htc__free(&env, a->ledgers, a->cap_ledgers * sizeof *a->ledgers);
-    htc__free(&env, a->task, a->tasks * sizeof *a->task);
+    htc__flow_audit_added_free(a);
+    htc__free(&env, a->task, a->cap_tasks * sizeof *a->task);
     htc__free(&env, a->bits, a->n_bits);
     htc__free(&env, a, sizeof *a);
 }
@@ -128,9 +134,10 @@ void htc__flow_audit_destroy(flow_audit *a)
 static int may_run(const flow_audit *a, uint64_t id)
 {
     const htc_flow_edge *edge;
-    size_t               n = parents_of(a, id, &edge);
+    uint64_t             base;
+    size_t               n = parents_of(a, id, &edge, &base);
     for (size_t i = 0; i < n; i++) {
-        uint8_t state = a->task[edge[i].task].state;
+        uint8_t state = a->task[base + edge[i].task].state;
         if (state < GRAPH_DONE || !satisfied(edge[i].rule, state == GRAPH_DONE) || !a->task[id].bits[i])
             return 0;
     }
@@ -141,14 +148,18 @@ static void see_task(flow_audit *a, uint64_t id, htc_bytes value)
 {
     graph_task           g;
     const htc_flow_edge *edge;
+    uint64_t             base;
     if (id >= a->tasks || htc__graph_read(value, &g) != HTC_OK) {
         htc__flow_audit_fail(a, "a task that nobody wrote");
         return;
     }
     audited_task  *t = &a->task[id];
     const uint8_t *parents = g.parents.data;
-    size_t         n = parents_of(a, id, &edge);
-    for (size_t i = 0; i < n && g.parents.len == n; i++) {
+    size_t         n = parents_of(a, id, &edge, &base);
+    size_t adder = id >= htc_flow_total(a->given); /* its last parent, and done */
+    if (adder && (!g.parents.len || parents[g.parents.len - 1] != (GRAPH_EDGE(GRAPH_RULE_OK) | GRAPH_ENDED_OK)))
+        htc__flow_audit_fail(a, "task %llu does not know that who adds it is done", (unsigned long long)id);
+    for (size_t i = 0; i < n && g.parents.len == n + adder; i++) {
         if (t->bits[i] && t->bits[i] != (parents[i] & 3))
             htc__flow_audit_fail(a, "task %llu was told of parent %zu, and now knows something else", (unsigned long long)id, i);
         t->bits[i] = parents[i] & 3;
@@ -213,7 +224,7 @@ void htc__flow_audit_made(const flow_audit *a, const char *file, htc_buf *b)
 
 void htc__flow_audit_makes(flow_audit *a, uint64_t id)
 {
-    const htc_flow_task *t = htc_flow_get(a->given, (uint32_t)id);
+    const htc_flow_task *t = htc__flow_audit_task(a, id);
     uint64_t             content = mix(id + 1);
     for (size_t i = 0; i < t->n_in; i++) {
         unsigned            which = 0;
@@ -262,10 +273,10 @@ static int is_accepted(const flow_audit *a, uint64_t from, const ledger_note *no
     return note->ledger < a->n_ledgers && htc__ledger_accepted(a->ledgers[note->ledger], from, note->note);
 }
 
-static uint32_t which_parent(const flow_audit *a, uint32_t child, uint32_t parent)
+static uint32_t which_parent(const htc_flow *f, uint32_t child, uint32_t parent)
 {
     const htc_flow_edge *edge;
-    uint32_t             i = 0, n = (uint32_t)htc_flow_parents(a->given, child, &edge);
+    uint32_t             i = 0, n = (uint32_t)htc_flow_parents(f, child, &edge);
     while (i < n && edge[i].task != parent)
         i++;
     return i;
@@ -275,13 +286,16 @@ static uint32_t which_parent(const flow_audit *a, uint32_t child, uint32_t paren
 static void check_counted(flow_audit *a, uint64_t id)
 {
     const htc_flow_edge *edge;
-    size_t               n = htc_flow_children(a->given, (uint32_t)id, &edge);
+    uint64_t             base;
+    const htc_flow      *f = htc__flow_audit_flow(a, id, &base);
+    size_t               n = htc_flow_children(f, (uint32_t)(id - base), &edge);
+    htc__flow_audit_added_counted(a, id);
     if (a->task[id].state <= GRAPH_OPEN)
         htc__flow_audit_fail(a, "task %llu is counted, and has not ended", (unsigned long long)id);
     for (size_t i = 0; i < n; i++) {
-        const audited_task *child = &a->task[edge[i].task];
-        if (child->state == GRAPH_OPEN && !child->bits[which_parent(a, edge[i].task, (uint32_t)id)])
-            htc__flow_audit_fail(a, "task %llu is counted, and its child %u does not know", (unsigned long long)id, edge[i].task);
+        const audited_task *child = &a->task[base + edge[i].task];
+        if (child->state == GRAPH_OPEN && !child->bits[which_parent(f, edge[i].task, (uint32_t)(id - base))])
+            htc__flow_audit_fail(a, "task %llu is counted, and its child %llu does not know", (unsigned long long)id, (unsigned long long)(base + edge[i].task));
     }
 }
 
@@ -307,7 +321,7 @@ static void check_places(flow_audit *a)
     }
     if (!a->has_header || (a->header.state != FLOW_RUNNING && a->header.state != FLOW_ENDED))
         return;
-    if (placed + c.done + c.failed + c.cancelled != a->tasks)
+    if (placed + c.done + c.failed + c.cancelled + htc__flow_audit_not_live(a) != a->tasks)
         htc__flow_audit_fail(a, "%llu tasks have a place and %llu are counted, of %llu", (unsigned long long)placed,
              (unsigned long long)(c.done + c.failed + c.cancelled), (unsigned long long)a->tasks);
     for (uint64_t id = 0; a->graph && id < a->tasks; id++)
@@ -350,6 +364,8 @@ static int see_record(flow_audit *a, htc_bytes own, htc_bytes value)
         htc__flow_audit_fail(a, "the header cannot be read");
     else if (a->ended && a->header.state != FLOW_ENDED)
         htc__flow_audit_fail(a, "the flow had ended, and has not any more");
+    if (a->has_header && a->header.adds && htc__flow_audit_drawn(a) != 0)
+        return HTC_ENOMEM;
     return 1;
 }
 
@@ -395,6 +411,8 @@ void htc__flow_audit_end(flow_audit *a)
 {
     const ledger_counts *c = &a->counts, *e = &a->expected;
     int                  exact = !a->header.n_marks && !a->stopped;
+    if (a->n_added)
+        run_one_by_one(a);
     if (c->done + c->failed + c->cancelled != a->tasks)
         htc__flow_audit_fail(a, "%llu tasks are counted of %llu", (unsigned long long)(c->done + c->failed + c->cancelled), (unsigned long long)a->tasks);
     if (exact && (c->done != e->done || c->failed != e->failed || c->cancelled != e->cancelled))
@@ -423,6 +441,7 @@ void htc__flow_audit_runs(flow_audit *a)
 void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const char *line), void *ctx)
 {
     const htc_flow_edge *edge;
+    uint64_t             base;
     char                 line[200];
     for (uint64_t j = 0; j < a->n_ledgers; j++) {
         const ledger *x = a->ledgers[j];
@@ -436,7 +455,7 @@ void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const c
             print(ctx, line);
         }
         for (uint64_t id = 0; a->graph && id < a->tasks; id++) {
-            size_t n = parents_of(a, id, &edge), untold = 0;
+            size_t n = parents_of(a, id, &edge, &base), untold = 0;
             if (!htc__ids_has(&x->live, (ledger_span){ id, id + 1 }))
                 continue;
             for (size_t i = 0; i < n; i++)

@@ -28,6 +28,15 @@ typedef struct audited_task {
 
 typedef struct audited_block audited_block;
 
+/* Tasks that one has added. */
+typedef struct audited_added {
+    uint64_t  task, from;
+    uint32_t  n;
+    htc_flow *flow;
+    size_t    n_bits;
+    uint8_t  *bits;
+} audited_added;
+
 typedef struct flow_audit {
     htc_env         env;
     htc_sim        *sim; /* fails when something does not hold */
@@ -40,6 +49,9 @@ typedef struct flow_audit {
     audited_task   *task;
     uint8_t        *bits;
     size_t          n_bits;
+    uint64_t        cap_tasks;
+    uint32_t        n_added;
+    audited_added  *added;
     ledger        **ledgers;
     uint64_t        n_ledgers, cap_ledgers;
     audited_block  *blocks; /* of logs */
@@ -60,6 +72,8 @@ htc_status htc__flow_audit_begins(flow_audit *a, uint64_t task);
 int  htc__flow_audit_content(const flow_audit *a, const char *file, htc_buf *b);
 void htc__flow_audit_makes(flow_audit *a, uint64_t task); /* it runs, and has read what there is: its content is known */
 void htc__flow_audit_made(const flow_audit *a, const char *file, htc_buf *b); /* likewise, though its end is not stored */
+const htc_flow_task *htc__flow_audit_task(const flow_audit *a, uint64_t task);
+void htc__flow_audit_text(const flow_audit *a, uint64_t task, htc_buf *b); /* what it prints, if it adds tasks */
 /* Of a flow that has ended. */
 void htc__flow_audit_end(flow_audit *a);
 /* Every task ran as often as it had to and no more: without faults that is so, but that what was lost with an agent that ended is made again. */
@@ -69,7 +83,8 @@ void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const c
 /* What the tasks of a flow are: of a builtin, commands, or commands that read files of each other. */
 typedef enum flow_work { FLOW_FUNCTIONS = 1, FLOW_COMMANDS, FLOW_FILES } flow_work;
 
-/* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. Of a bag FLOW_FILES is FLOW_COMMANDS. */
-htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, flow_work work, htc_flow **out);
+/* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. Of a bag FLOW_FILES is FLOW_COMMANDS. adds: some
+ * commands of a graph add tasks. */
+htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, flow_work work, int adds, htc_flow **out);
 
 #endif

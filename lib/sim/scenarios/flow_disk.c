@@ -505,7 +505,7 @@ void htc__flow_disk_run(flow_disk *d, flow_audit *a, uint64_t run)
     htc_buf       b;
     if (!s || !a->graph)
         return;
-    const htc_flow_task *t = htc_flow_get(a->given, (uint32_t)s->task);
+    const htc_flow_task *t = htc__flow_audit_task(a, s->task);
     htc_buf_init(&b, &d->env, 0);
     for (size_t i = 0; i < t->n_in; i++) {
         const input *x = s->inputs;
@@ -529,7 +529,7 @@ void htc__flow_disk_stage_out(flow_disk *d, const flow_audit *a, uint64_t run)
     htc_buf       b;
     if (!s || !a->graph)
         return;
-    const htc_flow_task *t = htc_flow_get(a->given, (uint32_t)s->task);
+    const htc_flow_task *t = htc__flow_audit_task(a, s->task);
     htc_buf_init(&b, &d->env, 0);
     for (size_t i = 0; i < t->n_out; i++) {
         stored *x = htc__alloc(&d->env, sizeof *x);

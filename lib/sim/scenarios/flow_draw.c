@@ -66,7 +66,7 @@ static void draw_files(htc_rng *rng, uint32_t id, const uint32_t *parents, uint3
     }
 }
 
-htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, flow_work work, htc_flow **out)
+htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, flow_work work, int adds, htc_flow **out)
 {
     htc_flow     *f = NULL;
     htc_flow_task t = HTC_FLOW_TASK_INIT;
@@ -87,6 +87,7 @@ htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int 
         uint32_t parents[PARENTS_MAX], n = id && graph ? draw_parents(rng, id, shape, parents) : 0;
         if (work == FLOW_FILES && graph)
             draw_files(rng, id, parents, n, &files, &t);
+        t.adds = adds && graph && work != FLOW_FUNCTIONS && id % 11 == 3;
         status = htc_flow_add(f, &t, NULL, NULL);
         if (status == HTC_OK)
             status = draw_edges(f, rng, id, parents, n);

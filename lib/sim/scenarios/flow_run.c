@@ -253,6 +253,8 @@ static htc_status worker_call(void *ctx, htc_sim_node *node, const htc_effect *e
         status = htc_sim_result(node, w->of->options.stage_ns, effect, b.status, htc_buf_bytes(&b));
         htc_buf_free(&b);
         return status;
+    case HTC_CALL_OUTPUT_READ: /* nothing is printed here: it adds nothing */
+        return htc_sim_result(node, w->of->options.stage_ns, effect, HTC_ENOTFOUND, htc_bytes_of(NULL));
     case HTC_CALL_HANG_UP:
         return htc_sim_hang_up(node, htc_get_u32(&r));
     default: /* CLEAN, SIGNAL: what runs goes on to its end */

@@ -72,7 +72,7 @@ void htc__sys_flow_add(sys *s, const char *user, const char *name, htc_rng *rng)
     snprintf(f->seats.user, sizeof f->seats.user, "%s", user);
     snprintf(f->seats.name, sizeof f->seats.name, "%s", name);
     s->flows = f;
-    if (htc__flow_draw(&s->env, rng, tasks, graph, htc_rng_below(rng, 6), f->files ? FLOW_FILES : FLOW_COMMANDS, &f->given) != HTC_OK ||
+    if (htc__flow_draw(&s->env, rng, tasks, graph, htc_rng_below(rng, 6), f->files ? FLOW_FILES : FLOW_COMMANDS, 0, &f->given) != HTC_OK ||
         htc__flow_audit_create(&s->env, s->w, f->given, f->number, f->tries, &f->audit) != HTC_OK) {
         htc__sys_no_memory(s);
         return;

@@ -1,0 +1,715 @@
+/* Tasks that add tasks (addition.h). A task that is done, and has added some, stays live until they can be live in its stead:
+ *
+ *     READ -> DRAW -> NOTE -> CREATE -> COUNT -> (counted with the next change of its ledger that has room)
+ *      |                        ^
+ *      +-- it has drawn before -+
+ *
+ * Many draw with one change of the header. Where the header has no room for another draw, those whose numbers stand there are read: what their records
+ * say already is taken out, and what they do not say is noted for them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/fault.h"
+#include "htcsched/work.h"
+#include "roles/worker/addition.h"
+#include "roles/worker/submission.h"
+#include "roles/worker/worker_private.h"
+
+#define CREATE_BYTES (256 * 1024) /* of records in one request, but for its last one */
+#define DRAW_AGAIN   (5 * HTC_MS) /* where the header had no room */
+#define NOBODYS      UINT64_MAX   /* no ledger of ours: it is helped */
+
+typedef enum addition_phase { ADD_READ, ADD_DRAW, ADD_NOTE, ADD_CREATE, ADD_COUNT } addition_phase;
+
+/* Records of tasks that are added. */
+typedef struct creation {
+    htc_flow  *flow; /* NULL: not begun */
+    submission submission; /* its env NULL: not begun */
+    char      *directory, *inputs;
+} creation;
+
+struct addition {
+    uint64_t       id, ledger, version, from;
+    uint64_t       behind; /* the version of the header that was known when its record was read */
+    uint32_t       n, created, asked_for;
+    uint8_t        phase, asked;
+    htc_ns         at; /* not before */
+    uint8_t       *bytes; /* its record */
+    size_t         len;
+    graph_task     task; /* lies in there */
+    creation       creation;
+    UT_hash_handle hh;
+};
+
+static addition *find(const htc_worker *w, uint64_t id)
+{
+    addition *a;
+    HASH_FIND(hh, w->additions, &id, sizeof id, a);
+    return a;
+}
+
+static void text_free(htc_worker *w, char **text)
+{
+    htc__free(&w->env, *text, *text ? strlen(*text) + 1 : 0);
+    *text = NULL;
+}
+
+/* Its node was held back for it. */
+static void let_count(htc_worker *w, const addition *a)
+{
+    own  *o = htc__worker_own(w, a->ledger);
+    node *n = o ? htc__worker_node(w, a->id) : NULL;
+    if (!n || n->ledger != a->ledger || n->phase != NODE_TOLD || !n->held)
+        return;
+    n->held = 0;
+    DL_APPEND(o->told_first, n);
+}
+
+static void creation_end(htc_worker *w, creation *c)
+{
+    htc__submission_free(&c->submission);
+    htc_flow_destroy(c->flow);
+    text_free(w, &c->directory);
+    text_free(w, &c->inputs);
+    *c = (creation){ .flow = NULL };
+}
+
+static htc_status text_of(htc_worker *w, htc_bytes from, char **text)
+{
+    if (!from.len)
+        return HTC_OK;
+    *text = htc__alloc(&w->env, from.len + 1);
+    if (*text)
+        memcpy(*text, from.data, from.len);
+    return *text ? HTC_OK : HTC_ENOMEM;
+}
+
+/* Where its own command runs, what it adds runs too. */
+static htc_status directory_of(htc_worker *w, htc_bytes bytes, char **directory)
+{
+    htc_task  *t = NULL;
+    htc_status status = htc_task_from_bytes(&w->env, bytes, &t);
+    if (status == HTC_OK)
+        status = text_of(w, htc_bytes_of(t->directory), directory);
+    htc_task_destroy(t);
+    return status;
+}
+
+/* Of a flow that was read. */
+static htc_status creation_begin(htc_worker *w, creation *c, uint64_t adder, const graph_task *adds, uint64_t from, uint64_t number, htc_error *error)
+{
+    htc_status status = directory_of(w, adds->task, &c->directory);
+    if (status == HTC_OK)
+        status = text_of(w, w->flow.inputs, &c->inputs);
+    if (status == HTC_OK)
+        status = htc__submission_added(&c->submission, &w->env, c->flow, &w->flow, w->options.flow, adder, adds, from, number, c->directory, c->inputs, error);
+    return status;
+}
+
+static void addition_free(htc_worker *w, addition *a)
+{
+    own *o = htc__worker_own(w, a->ledger);
+    if (o)
+        o->n_additions--;
+    creation_end(w, &a->creation);
+    HASH_DEL(w->additions, a);
+    htc__free(&w->env, a->bytes, a->len);
+    htc__free(&w->env, a, sizeof *a);
+}
+
+void htc__worker_additions_free(htc_worker *w)
+{
+    while (w->additions)
+        addition_free(w, w->additions);
+}
+
+void htc__worker_addition_left(htc_worker *w, const node *n)
+{
+    addition *a = find(w, n->id);
+    if (a && a->ledger == n->ledger)
+        addition_free(w, a);
+}
+
+static addition *addition_new(htc_worker *w, uint64_t id, uint64_t number)
+{
+    addition *a = htc__alloc(&w->env, sizeof *a);
+    own      *o = htc__worker_own(w, number);
+    if (a) {
+        a->id = id;
+        a->ledger = number;
+        HASH_ADD(hh, w->additions, id, sizeof a->id, a);
+    }
+    if (!a || !a->hh.tbl) {
+        htc__free(&w->env, a, sizeof *a);
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "adding tasks");
+        return NULL;
+    }
+    if (o)
+        o->n_additions++;
+    w->poked = 1;
+    return a;
+}
+
+void htc__worker_addition(htc_worker *w, const node *n)
+{
+    addition *a = find(w, n->id);
+    if (a && a->ledger == n->ledger)
+        return;
+    if (a) /* it was helped */
+        addition_free(w, a);
+    (void)addition_new(w, n->id, n->ledger);
+}
+
+/* ---- what it has printed ---- */
+
+static void refuse(htc_worker *w, running *x, const char *why)
+{
+    x->attempt.outcome.status = HTC_OK; /* or the words would stay those of before */
+    htc__attempt_outcome_set(&w->holder, &x->attempt, HTC_ESTAGEOUT, "what it printed adds no tasks: %s", why);
+}
+
+/* It is added as it stands, or the task has failed: what is refused later is nobody's to mend. */
+static htc_status try_records(htc_worker *w, creation *c, const running *x, const node *n, htc_error *error)
+{
+    htc_status status = creation_begin(w, c, x->id, &n->task, w->flow.tasks, n->ledger, error);
+    for (uint64_t i = 0; i < htc_flow_total(c->flow) && status == HTC_OK; i++) {
+        flow_key k;
+        status = htc__submission_task(&c->submission, i, &k, &w->buf);
+        if (status != HTC_OK && status != HTC_ENOMEM)
+            status = htc__error(error, status, "task %llu of these: %s", (unsigned long long)i, htc_strerror(status));
+    }
+    return status;
+}
+
+static htc_status check_bounds(const htc_worker *w, const node *n, uint64_t tasks, size_t len, htc_error *error)
+{
+    if (tasks > ADDITION_ALL_MAX - (w->flow.added < ADDITION_ALL_MAX ? w->flow.added : ADDITION_ALL_MAX))
+        return htc__error(error, HTC_EFULL, "more than %llu tasks would be added to the flow", (unsigned long long)ADDITION_ALL_MAX);
+    if (htc__graph_n_children(&n->task) + tasks > GRAPH_CHILDREN_MAX)
+        return htc__error(error, HTC_EFULL, "with those that wait for it more than %d tasks would know it as a parent", GRAPH_CHILDREN_MAX);
+    if (n->len + len + (size_t)htc__graph_n_makes(&n->task) * GRAPH_MADE_BYTES + (size_t)tasks * GRAPH_CHILD_BYTES > GRAPH_BYTES_MAX - 4096)
+        return htc__error(error, HTC_ETOOBIG, "with what it reads and makes that is too long for its record");
+    return HTC_OK;
+}
+
+static void keep_text(htc_worker *w, running *x, const node *n, htc_bytes text)
+{
+    creation   c = { .flow = NULL };
+    htc_error  e = { .status = HTC_OK };
+    char       why[256];
+    htc_status status = htc__addition_read(&w->env, text, w->flow.data, &c.flow, &e);
+    uint64_t   tasks = c.flow ? htc_flow_total(c.flow) : 0;
+    if (status == HTC_OK && tasks)
+        status = check_bounds(w, n, tasks, text.len, &e);
+    if (status == HTC_OK && tasks)
+        status = try_records(w, &c, x, n, &e);
+    creation_end(w, &c);
+    if (status == HTC_OK && tasks) {
+        x->added = htc__alloc(&w->env, text.len);
+        status = x->added ? HTC_OK : HTC_ENOMEM;
+    }
+    if (status == HTC_ENOMEM) {
+        htc_runtime_break(w->runtime, status, "adding tasks");
+    } else if (status != HTC_OK) {
+        (void)snprintf(why, sizeof why, "%.60s%s%.120s%s%.60s", e.where, e.where[0] ? ": " : "", e.text[0] ? e.text : htc_strerror(status), e.hint[0] ? "; " : "", e.hint);
+        refuse(w, x, why);
+    } else if (tasks) {
+        memcpy(x->added, text.data, text.len);
+        x->added_len = text.len;
+        x->n_added = (uint32_t)tasks;
+    }
+}
+
+static void text_known(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    htc_worker *w = role;
+    uint64_t    run = *(uint64_t *)ctx;
+    running    *x = htc__worker_run(w, run);
+    node       *n = x ? htc__worker_node(w, x->id) : NULL;
+    htc_reader  r = htc_reader_of(body);
+    htc_runtime_context_free(w->runtime, ctx);
+    if (!n || n->run != run)
+        return;
+    htc_bytes text = status == HTC_OK ? htc_get_bytes(&r) : htc_bytes_of(NULL);
+    if (status == HTC_OK && htc_reader_done(&r) != HTC_OK)
+        status = HTC_EPROTO;
+    if (status == HTC_OK)
+        keep_text(w, x, n, text);
+    else if (status == HTC_ETOOBIG)
+        refuse(w, x, "it is longer than 131072 bytes");
+    else if (status != HTC_ENOTFOUND) /* an empty one is not stored */
+        refuse(w, x, htc_strerror(status));
+    htc__worker_run_kept(w, x);
+}
+
+int htc__worker_addition_text(htc_worker *w, running *x, const graph_task *t)
+{
+    uint64_t *run = t->adds ? htc_runtime_context(w->runtime, sizeof *run) : NULL;
+    if (!run)
+        return 0;
+    *run = x->attempt.run;
+    htc_buf_clear(&w->buf);
+    htc_write_attempt(&w->buf, &x->attempt.id);
+    htc_put_str(&w->buf, "stdout");
+    htc_put_u32(&w->buf, ADDITION_TEXT_MAX);
+    if (htc__worker_written(w, "reading what tasks are added"))
+        htc_runtime_call(w->runtime, HTC_CALL_OUTPUT_READ, htc_buf_bytes(&w->buf), text_known, run);
+    return 1;
+}
+
+/* ---- READ ---- */
+
+typedef struct reads {
+    uint32_t n;
+    uint64_t behind, ids[READS_MAX];
+} reads;
+
+static void is_noted(htc_worker *w, uint64_t id)
+{
+    for (uint32_t i = 0; i < w->n_noted; i++)
+        if (w->noted[i] == id)
+            return;
+    if (htc__flow_drawn(&w->flow, id) && w->n_noted < FLOW_DRAWN_MAX)
+        w->noted[w->n_noted++] = id;
+}
+
+static void note_is_known(htc_worker *w, addition *a, uint64_t from)
+{
+    is_noted(w, a->id);
+    if (a->ledger == NOBODYS) {
+        addition_free(w, a);
+        return;
+    }
+    a->from = from;
+    a->phase = ADD_CREATE;
+}
+
+static void record_is(htc_worker *w, addition *a, htc_bytes value, uint64_t version)
+{
+    uint8_t *bytes = htc__alloc(&w->env, value.len);
+    if (!bytes) {
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "adding tasks");
+        return;
+    }
+    memcpy(bytes, value.data, value.len);
+    htc__free(&w->env, a->bytes, a->len);
+    a->bytes = bytes;
+    a->len = value.len;
+    a->version = version;
+    if (htc__graph_read((htc_bytes){ bytes, value.len }, &a->task) != HTC_OK || a->task.state != GRAPH_DONE || a->task.n_added == 0) {
+        htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a task that adds tasks");
+        return;
+    }
+    a->n = a->task.n_added;
+    if (a->task.added_from)
+        note_is_known(w, a, a->task.added_from);
+    else
+        a->phase = ADD_DRAW;
+}
+
+static void was_read(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_worker *w = role;
+    reads      *q = ctx;
+    addition   *a = find(w, q->ids[r->index]);
+    uint64_t    behind = q->behind;
+    if (r->last)
+        htc_runtime_context_free(w->runtime, q);
+    if (!a || !a->asked || a->phase != ADD_READ)
+        return;
+    a->asked = 0;
+    a->behind = behind;
+    if (r->status == HTC_OK)
+        record_is(w, a, r->value, r->version);
+    else
+        a->at = w->now + AGAIN_NS;
+}
+
+static void read_some(htc_worker *w)
+{
+    htc_kv_request q[READS_MAX];
+    flow_key       k[READS_MAX];
+    reads         *x = NULL;
+    addition      *a;
+    for (a = w->additions; a; a = a->hh.next) {
+        if (a->phase != ADD_READ || a->asked || w->now < a->at)
+            continue;
+        if (!x && !(x = htc_runtime_context(w->runtime, sizeof *x)))
+            return;
+        k[x->n] = htc__flow_key_task(w->options.flow, a->id);
+        q[x->n] = (htc_kv_request){ .size = sizeof q[0], .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k[x->n]) };
+        x->ids[x->n++] = a->id;
+        a->asked = 1;
+        if (x->n == READS_MAX)
+            break;
+    }
+    if (!x)
+        return;
+    x->behind = w->header_version;
+    htc_runtime_ask(w->runtime, q, x->n, was_read, x);
+}
+
+/* ---- DRAW ---- */
+
+typedef struct draw {
+    uint32_t n;
+    uint64_t ids[FLOW_DRAWN_MAX];
+    size_t   len;
+    uint8_t  bytes[]; /* the header */
+} draw;
+
+static void forget_noted(htc_worker *w)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n_noted; i++)
+        if (htc__flow_drawn(&w->flow, w->noted[i]))
+            w->noted[n++] = w->noted[i];
+    w->n_noted = n;
+}
+
+static void drawn(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_worker *w = role;
+    draw       *d = ctx;
+    w->ending = 0;
+    if (r->status == HTC_OK) {
+        htc__worker_header_is(w, (htc_bytes){ d->bytes, d->len }, r->version);
+        forget_noted(w);
+    } else if (r->status == HTC_MISMATCH && r->version) {
+        htc__worker_header_is(w, r->value, r->version);
+    }
+    for (uint32_t i = 0; i < d->n; i++) {
+        addition *a = find(w, d->ids[i]);
+        if (!a || a->phase != ADD_DRAW)
+            continue;
+        a->asked = 0;
+        a->at = r->status == HTC_OK || r->status == HTC_MISMATCH ? w->now : w->now + AGAIN_NS;
+        if (!htc__flow_drawn(&w->flow, a->id) && !HTC__BROKEN(drawn_unread))
+            a->phase = ADD_READ;
+    }
+    if (htc__worker_collects(w))
+        w->collect_at = w->now; /* whether the flow has ended was not looked at meanwhile */
+    htc_runtime_context_free(w->runtime, d);
+}
+
+/* What stands in the header for others is looked at: one that was noted makes room. */
+static void help(htc_worker *w)
+{
+    for (uint32_t i = 0; i < w->flow.n_drawn; i++)
+        if (!find(w, w->flow.drawn[i].task))
+            (void)addition_new(w, w->flow.drawn[i].task, NOBODYS);
+    w->draw_at = w->now + DRAW_AGAIN;
+}
+
+static void draw_numbers(htc_worker *w)
+{
+    draw      d = { .n = 0 };
+    flow      f;
+    uint64_t  from;
+    addition *a;
+    if (w->ending || w->now < w->draw_at)
+        return;
+    f = w->flow;
+    for (uint32_t i = 0; i < w->n_noted; i++)
+        htc__flow_draw_is_noted(&f, w->noted[i]);
+    for (a = w->additions; a && d.n < FLOW_DRAWN_MAX; a = a->hh.next) {
+        if (a->phase != ADD_DRAW || a->asked || w->now < a->at || a->ledger == NOBODYS)
+            continue;
+        if (a->behind != w->header_version && !HTC__BROKEN(drawn_unread)) {
+            a->phase = ADD_READ; /* whether it has drawn is to be known behind the version that is changed */
+            continue;
+        }
+        if (htc__flow_draw_numbers(&f, a->id, a->n, &from) == HTC_EFULL) {
+            help(w);
+            break;
+        }
+        d.ids[d.n++] = a->id;
+    }
+    if (d.n == 0)
+        return;
+    flow_key k = htc__flow_key_header(w->options.flow);
+    htc__flow_write(&w->buf, &f);
+    draw *kept = w->buf.status == HTC_OK ? htc_runtime_context(w->runtime, sizeof *kept + w->buf.len) : NULL;
+    if (!kept) {
+        (void)htc__worker_written(w, "drawing numbers for tasks that are added");
+        return;
+    }
+    *kept = d;
+    kept->len = w->buf.len;
+    memcpy(kept->bytes, w->buf.data, w->buf.len);
+    for (uint32_t i = 0; i < d.n; i++)
+        find(w, d.ids[i])->asked = 1;
+    w->ending = 1;
+    htc_runtime_ask(w->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
+                                       .version = w->header_version }, 1, drawn, kept);
+}
+
+/* ---- NOTE ---- */
+
+/* What its text says. */
+static int parsed(htc_worker *w, addition *a)
+{
+    htc_flow **f = &a->creation.flow;
+    htc_status status = *f ? HTC_OK : htc__addition_read(&w->env, a->task.added, w->flow.data, f, NULL);
+    if (status == HTC_OK && (!*f || htc_flow_total(*f) != a->n))
+        status = HTC_ECORRUPT;
+    if (status != HTC_OK)
+        htc_runtime_break(w->runtime, status == HTC_ENOMEM ? status : HTC_ECORRUPT, "adding tasks");
+    return status == HTC_OK;
+}
+
+static void noted(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_worker *w = role;
+    addition   *a = find(w, *(uint64_t *)ctx);
+    htc_runtime_context_free(w->runtime, ctx);
+    if (!a || a->phase != ADD_NOTE || !a->asked)
+        return;
+    a->asked = 0;
+    if (r->status == HTC_OK) {
+        note_is_known(w, a, a->from);
+        return;
+    }
+    a->phase = ADD_READ;
+    a->at = r->status == HTC_MISMATCH ? w->now : w->now + AGAIN_NS;
+}
+
+static void note(htc_worker *w, addition *a)
+{
+    graph_task t = a->task;
+    flow_key   k = htc__flow_key_task(w->options.flow, a->id);
+    htc_buf    children;
+    uint64_t  *ctx = parsed(w, a) ? htc_runtime_context(w->runtime, sizeof *ctx) : NULL;
+    if (!ctx)
+        return;
+    *ctx = a->id;
+    htc_buf_init(&children, &w->env, 0);
+    htc__addition_children(&a->task, a->creation.flow, a->from, &children);
+    (void)htc__graph_note_added(&t, a->from, htc_buf_bytes(&children));
+    htc__graph_write(&w->buf, &t);
+    if (children.status != HTC_OK)
+        w->buf.status = children.status;
+    htc_buf_free(&children);
+    if (!htc__worker_written(w, "noting what numbers added tasks have"))
+        return;
+    a->asked = 1;
+    htc_runtime_ask(w->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
+                                       .version = a->version }, 1, noted, ctx);
+}
+
+/* ---- CREATE ---- */
+
+typedef struct creating {
+    uint64_t id;
+    uint32_t good;
+} creating;
+
+static void created(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_worker *w = role;
+    creating   *c = ctx;
+    addition   *a = find(w, c->id);
+    c->good += r->status == HTC_OK || (r->status == HTC_MISMATCH && r->version); /* it is there: somebody has made it before */
+    if (!r->last)
+        return;
+    uint32_t good = c->good;
+    htc_runtime_context_free(w->runtime, c);
+    if (!a || a->phase != ADD_CREATE || !a->asked)
+        return;
+    a->asked = 0;
+    if (good != a->asked_for) {
+        a->at = w->now + AGAIN_NS;
+        return;
+    }
+    a->created += good;
+    if (a->created == a->n) {
+        creation_end(w, &a->creation);
+        a->phase = ADD_COUNT;
+        let_count(w, a);
+    }
+}
+
+/* The next records. Each stands in all, one behind the other. */
+static uint32_t next_records(htc_worker *w, addition *a, htc_buf *all, flow_key *k, size_t *at)
+{
+    uint32_t n = 0;
+    while (n < READS_MAX && a->created + n < a->n && all->len < CREATE_BYTES && htc_runtime_status(w->runtime) == HTC_OK) {
+        htc_status status = htc__submission_task(&a->creation.submission, a->created + n, &k[n], &w->buf);
+        at[n] = all->len;
+        htc_put_raw(all, htc_buf_bytes(&w->buf));
+        status = status != HTC_OK ? status : all->status;
+        if (status != HTC_OK)
+            htc_runtime_break(w->runtime, status, "adding tasks");
+        at[++n] = all->len;
+    }
+    return n;
+}
+
+static void create(htc_worker *w, addition *a)
+{
+    htc_kv_request q[READS_MAX];
+    flow_key       k[READS_MAX];
+    size_t         at[READS_MAX + 1];
+    htc_buf        all;
+    if (!parsed(w, a))
+        return;
+    htc_status status = a->creation.submission.flow ? HTC_OK : creation_begin(w, &a->creation, a->id, &a->task, a->from, a->ledger, NULL);
+    creating  *c = status == HTC_OK ? htc_runtime_context(w->runtime, sizeof *c) : NULL;
+    if (status != HTC_OK)
+        htc_runtime_break(w->runtime, status == HTC_ENOMEM ? status : HTC_ECORRUPT, "adding tasks");
+    if (!c)
+        return;
+    htc_buf_init(&all, &w->env, 0);
+    uint32_t n = next_records(w, a, &all, k, at);
+    for (uint32_t i = 0; i < n; i++)
+        q[i] = (htc_kv_request){ .size = sizeof q[0], .op = HTC_KV_PUT, .flags = HTC_KV_NX, .key = htc__flow_key_bytes(&k[i]),
+                                 .value = { all.data + at[i], at[i + 1] - at[i] } };
+    *c = (creating){ .id = a->id };
+    a->asked = 1;
+    a->asked_for = n;
+    if (htc_runtime_status(w->runtime) == HTC_OK)
+        htc_runtime_ask(w->runtime, q, n, created, c);
+    htc_buf_free(&all);
+}
+
+/* ---- COUNT ---- */
+
+/* What is live in a ledger stays so few tasks that no subset of them is too many spans. */
+static int has_room(const own *o, uint32_t n)
+{
+    uint64_t live = htc__ids_count(&o->now.live) - o->n_ended;
+    for (uint32_t i = 0; i < o->n_ended; i++)
+        live += o->ended[i].n_added;
+    return live + n <= LEDGER_HOME && o->now.live.n + o->n_ended + 2 < LEDGER_LIVE_MAX;
+}
+
+int htc__worker_addition_waits(const htc_worker *w, const node *n)
+{
+    const addition *a = find(w, n->id);
+    return a && a->ledger == n->ledger && a->phase != ADD_COUNT;
+}
+
+int htc__worker_addition_counts(htc_worker *w, own *o, const node *n, ended_task *e)
+{
+    const addition *a = find(w, n->id);
+    if (!a || a->ledger != o->number)
+        return 1;
+    if (!has_room(o, a->n)) {
+        o->crowded = 1;
+        o->room_at = w->now + AGAIN_NS;
+        return 0;
+    }
+    e->added_from = a->from;
+    e->n_added = a->n;
+    return 1;
+}
+
+void htc__worker_room_again(htc_worker *w, own *o)
+{
+    const addition *a;
+    o->room_at = HTC_NEVER;
+    for (a = w->additions; a; a = a->hh.next)
+        if (a->ledger == o->number && a->phase == ADD_COUNT)
+            let_count(w, a);
+}
+
+/* ---- room ---- */
+
+static int can_take_in(const own *o)
+{
+    return !o->writing && !o->reading && !o->holds && !o->unsure && o->now.n_in < LEDGER_IN_MAX / 2 && htc__ids_count(&o->now.live) < LEDGER_HOME / 4;
+}
+
+/* Of what is ready here, from the end: to another ledger of ours, so that it is no other worker's. */
+static uint32_t movable(const htc_worker *w, const own *o, ledger_span *ids)
+{
+    uint32_t n = 0;
+    uint64_t left = LEDGER_HOME / 2;
+    for (uint32_t i = o->now.live.n; i > 0 && left; i--)
+        for (uint64_t id = o->now.live.at[i - 1].to; id > o->now.live.at[i - 1].from && left; id--) {
+            const node *x = htc__worker_node(w, id - 1);
+            if (!x || x->phase != NODE_READY || x->push || !htc__ids_has(&o->next.live, (ledger_span){ id - 1, id }))
+                continue;
+            if (n && ids[n - 1].from == id)
+                ids[n - 1].from--;
+            else if (n < LEDGER_NOTE_MAX)
+                ids[n++] = (ledger_span){ id - 1, id };
+            else
+                return n;
+            left--;
+        }
+    return n;
+}
+
+void htc__worker_make_room(htc_worker *w, own *o)
+{
+    ledger_span ids[LEDGER_NOTE_MAX];
+    own        *to;
+    if (!o->crowded || w->leaving)
+        return;
+    o->crowded = 0;
+    EACH_OWN(w, to)
+    if (to != o && can_take_in(to))
+        break;
+    if (!to) {
+        w->wants_ledger = 1;
+        htc__worker_survey_soon(w, 0);
+        return;
+    }
+    uint32_t n = movable(w, o, ids);
+    if (n)
+        htc__worker_move(w, o, to->number, ids, n);
+}
+
+/* ---- the steps ---- */
+
+static void step_one(htc_worker *w, addition *a)
+{
+    const flow_drawn *d;
+    if (a->asked || w->now < a->at || htc_runtime_status(w->runtime) != HTC_OK)
+        return;
+    if (a->phase == ADD_DRAW && (d = htc__flow_drawn(&w->flow, a->id))) {
+        a->from = d->from;
+        a->phase = ADD_NOTE;
+    } else if (a->phase == ADD_DRAW && a->ledger == NOBODYS) {
+        addition_free(w, a); /* it has gone from the header: noted, then */
+        return;
+    }
+    if (a->phase == ADD_NOTE)
+        note(w, a);
+    else if (a->phase == ADD_CREATE)
+        create(w, a);
+}
+
+void htc__worker_additions(htc_worker *w)
+{
+    addition *a, *next;
+    own      *o;
+    if (!w->additions)
+        return;
+    EACH_OWN(w, o)
+    if (w->now >= o->room_at)
+        htc__worker_room_again(w, o);
+    HASH_ITER(hh, w->additions, a, next)
+    step_one(w, a);
+    draw_numbers(w);
+    read_some(w);
+}
+
+htc_ns htc__worker_additions_deadline(const htc_worker *w)
+{
+    htc_ns          at = HTC_NEVER;
+    const addition *a;
+    const own      *o;
+    for (a = w->additions; a; a = a->hh.next) {
+        htc_ns of = a->phase == ADD_DRAW && w->draw_at > a->at ? w->draw_at : a->at;
+        if (!a->asked && a->phase != ADD_COUNT && !(a->phase == ADD_DRAW && w->ending) && of < at)
+            at = of;
+    }
+    EACH_OWN(w, o)
+    if (w->additions && o->room_at < at)
+        at = o->room_at;
+    return at;
+}

@@ -1,0 +1,137 @@
+#!/bin/bash
+# Tasks that add tasks: what they print is run, read, told, cancelled and resumed like what was submitted; also with files, with more tasks than a
+# ledger has room for, below tasks that were inserted, and when an agent is killed.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir")
+expect 0 "${H[@]}" up --slots 4
+value() { python3 -c 'import json, sys; print(eval("d" + sys.argv[2], {"d": json.loads(sys.argv[1])}))' "$1" "$2"; }
+has() { [[ $out$err == *"$1"* ]] || fail "'$1' is not in: $out $err"; }
+lacks() { [[ $out$err != *"$1"* ]] || fail "'$1' is in: $out $err"; }
+status_is() { # FLOW KEY VALUE
+    [ "$(value "$("${H[@]}" flow status "$1" --json)" "['$2']")" = "$3" ] || fail "flow $1: $2 is not $3: $("${H[@]}" flow status "$1" --json)"
+}
+
+# ---- text, JSON lines, and tasks that are added by such ----
+cat > first.flow << 'EOF'
+split: adds=stdout sh -c 'for i in 1 2 3; do echo "part$i: echo part $i"; done; echo "join: after=part1,part2,part3 adds=stdout echo more: echo deep"'
+lines: adds=stdout printf '{"name": "a", "command": ["echo", "of json"]}\n'
+none: adds=stdout true
+last: after=split echo last
+EOF
+expect 0 "${H[@]}" flow run first.flow
+has "flow 1: 10 done, 0 failed"
+expect 0 "${H[@]}" flow logs 1.split/part2
+[ "$out" = "part 2" ] || fail "the log of an added task: $out"
+expect 0 "${H[@]}" flow logs 1.lines/a
+[ "$out" = "of json" ] || fail "the log of a task that was added as JSON: $out"
+expect 0 "${H[@]}" flow why 1.split/join/more
+has "is done"
+expect 0 "${H[@]}" flow report 1
+has "tasks 10  done 10"
+status_is 1 added 6
+status_is 1 tasks 10
+
+# ---- what is printed is no flow ----
+cat > wrong.flow << 'EOF'
+bad: adds=stdout sh -c 'echo "a: after=nobody true"'
+loud: adds=stdout sh -c 'yes | head -c 200000'
+fine: adds=stdout echo b: true
+fails: adds=stdout sh -c 'echo c: true; exit 3'
+EOF
+expect 5 "${H[@]}" flow run wrong.flow
+has "adds no tasks"
+has "nobody"
+has "131072"
+status_is 2 done 2
+status_is 2 failed 3
+status_is 2 added 1
+echo 'x: adds=stdout @noop' > refused.flow
+expect 2 "${H[@]}" flow run refused.flow
+has "only a program adds tasks"
+
+# ---- resumed: what failed to add adds, what was added and is done is not run again ----
+cat > later.flow << EOF
+good: adds=stdout sh -c 'echo once: sh -c \\"echo run \\>\\> $PWD/once\\"; echo "twice: $PWD/twice"'
+late: adds=stdout $PWD/late
+behind: after=late echo behind
+EOF
+printf '#!/bin/sh\n[ -e %s/now ] && exit\nexit 1\n' "$PWD" > twice
+printf '#!/bin/sh\n[ -e %s/now ] || exit 1\necho new: true\n' "$PWD" > late
+chmod +x twice late
+expect 5 "${H[@]}" flow run later.flow --tries 1
+status_is 3 failed 2
+status_is 3 cancelled 1
+touch now
+expect 0 "${H[@]}" flow resume 3
+has "4 done, 0 failed"
+status_is 4 added 2 # one of before, one new
+[ "$(cat once)" = run ] || fail "an added task that was done ran again"
+expect 0 "${H[@]}" flow tasks 4
+has "good/twice"
+has "late/new"
+lacks "good/once"
+
+# ---- files: of the task that adds, of each other, and from outside ----
+mkdir -p work
+seq 1 20000 > work/in.txt
+cat > work/files.flow << 'EOF'
+split: in=in.txt out=x00,x01,x02,x03 adds=stdout sh -c 'split -d -n l/4 in.txt; for i in 00 01 02 03; do echo "w$i: in=x$i out=c$i sh -c \"wc -l < x$i > c$i\""; done; echo "sum: in=c00,c01,c02,c03,in.txt out=total sh -c \"cat c00 c01 c02 c03 in.txt > total\""'
+EOF
+(cd work && "${H[@]}" flow run --scratch files.flow) > files.out 2>&1 || fail "a flow with files: $(cat files.out)"
+[ "$(head -n 4 work/total | paste -sd+ | bc)" = 20000 ] || fail "the counts are not those of the file: $(head -n 4 work/total)"
+tail -n +5 work/total | cmp -s - work/in.txt || fail "what was read from outside is another file"
+cat work/x00 work/x01 work/x02 work/x03 | cmp -s - work/in.txt || fail "what the first task made was not fetched"
+
+# ---- many, below tasks that were inserted; an agent is killed meanwhile ----
+python3 - << 'EOF'
+with open("wide.flow", "w") as f:
+    for i in range(1100):
+        f.write(f"a{i}: adds=stdout printf 'x: true\\ny: after=x @noop\\n'\n")
+    f.write("final: after=" + ",".join(f"a{i}" for i in range(1100)) + " echo all\n")
+EOF
+expect 0 "${H[@]}" flow run wide.flow --agents 4 --detach --json
+id=$(value "$out" "['flow']")
+some_have_ended() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['done']")" -gt 200 ]; }
+soon some_have_ended || fail "the wide flow does not begin: $("${H[@]}" flow status "$id")"
+expect 0 "${H[@]}" flow tasks "$id" # while some are being added
+expect 0 "${H[@]}" flow report "$id"
+for p in $(ours); do
+    [ "$(cat "/proc/$p/comm" 2> /dev/null)" = htc-agent ] && kill -9 "$p" && break
+done
+has_ended() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['state']")" = done ]; }
+soon has_ended || fail "the wide flow does not end: $("${H[@]}" flow status "$id")"
+status_is "$id" done 3301
+status_is "$id" added 2200
+expect 0 "${H[@]}" flow logs "$id.final"
+[ "$out" = all ] || fail "the log of the last task: $out"
+expect 0 "${H[@]}" flow tasks "$id"
+[ "$(grep -c '/x ' <<< "$out")" = 1100 ] && [ "$(grep -c '/y ' <<< "$out")" = 1100 ] || fail "not each task has added two"
+
+# ---- a tree, each of whose leaves but the last are added ----
+cat > grow << EOF
+#!/bin/sh
+[ "\$1" = 0 ] && exit
+echo "a: adds=stdout $PWD/grow \$((\$1 - 1))"
+echo "b: adds=stdout $PWD/grow \$((\$1 - 1))"
+EOF
+chmod +x grow
+echo 'root: adds=stdout ./grow 8' > tree.flow
+expect 0 "${H[@]}" flow run tree.flow
+has "511 done"
+
+# ---- cancelled: nothing goes on being added ----
+cat > endless << EOF
+#!/bin/sh
+echo "next: adds=stdout $PWD/endless"
+EOF
+chmod +x endless
+echo 'root: adds=stdout ./endless' > endless.flow
+expect 0 "${H[@]}" flow run endless.flow --detach --json
+id=$(value "$out" "['flow']")
+goes_on() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['added']")" -gt 20 ]; }
+soon goes_on || fail "the endless flow does not go on: $("${H[@]}" flow status "$id")"
+expect 0 "${H[@]}" flow cancel "$id"
+is_over() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['state']")" = cancelled ]; }
+soon is_over || fail "the endless flow goes on: $("${H[@]}" flow status "$id")"
+expect 0 "${H[@]}" down
