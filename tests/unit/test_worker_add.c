@@ -176,6 +176,7 @@ static void start(scene *s)
 static void look(scene *s)
 {
     cr_assert(rig_get_task(&s->r, 0, &s->bytes, &s->adder) && rig_get_header(&s->r, &s->header));
+    s->header.task = s->header.inputs = htc_bytes_of(NULL); /* they lie in what is gone */
 }
 
 static void end(scene *s)

@@ -563,13 +563,14 @@ static void create(htc_worker *w, addition *a)
         return;
     htc_buf_init(&all, &w->env, 0);
     uint32_t n = next_records(w, a, &all, k, at);
-    for (uint32_t i = 0; i < n; i++)
+    int good = htc_runtime_status(w->runtime) == HTC_OK;
+    for (uint32_t i = 0; i < n && good; i++)
         q[i] = (htc_kv_request){ .size = sizeof q[0], .op = HTC_KV_PUT, .flags = HTC_KV_NX, .key = htc__flow_key_bytes(&k[i]),
                                  .value = { all.data + at[i], at[i + 1] - at[i] } };
     *c = (creating){ .id = a->id };
     a->asked = 1;
     a->asked_for = n;
-    if (htc_runtime_status(w->runtime) == HTC_OK)
+    if (good)
         htc_runtime_ask(w->runtime, q, n, created, c);
     htc_buf_free(&all);
 }
