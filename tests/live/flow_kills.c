@@ -3,7 +3,7 @@
  * Random graphs over eight workers and a store of three members, live: each a process of its own, and the tasks read each other's files (MIX
  * is their program). All the time some process is killed (-9) or stopped, workers and members alike, and objects of killed workers are deleted.
  * Every task has to be counted once, every record terminal, and every output as a plain loop makes it; then no process and no scratch
- * file is left. The run has to have stolen a tenth of the tasks and fetched a tenth of the bytes that they read.
+ * file is left. One task in ten adds one to its graph. The run has to have stolen a tenth of the tasks and fetched a tenth of the bytes that they read.
  *
  * One minute; HTC_TEST_LIGHT=1: 10 s; HTC_TEST_FULL=1: 10 minutes. Prints its seed; HTC_TEST_SEED repeats the graphs and the choices of victims. */
 #include <errno.h>
@@ -26,6 +26,8 @@
 #include "roles/worker/ledger.h"
 
 #define TASKS    200
+#define ADDED    (TASKS / 10)
+#define ALL      (TASKS + ADDED)
 #define PARENTS  4
 #define WINDOW   60 /* parents are among so many tasks before */
 #define PATIENCE (300 * HTC_SECOND) /* for the end of one graph */
@@ -82,10 +84,15 @@ static void run_it(uint32_t id)
     htc_content_hash((htc_bytes){ t->content, t->size }, t->hash);
 }
 
+static int adds(uint32_t id)
+{
+    return id % 10 == 7;
+}
+
 static void add_task(htc_flow *graph, uint32_t id, const char *mix)
 {
     char          names[PARENTS + 1][16], number[16], ms[16];
-    const char   *args[3 + PARENTS] = { number, ms, names[PARENTS] };
+    const char   *args[4 + PARENTS] = { "--adds", number, ms, names[PARENTS] };
     htc_flow_file in[PARENTS] = { { 0 } }, out = { .name = names[PARENTS] };
     const model  *t = &task[id];
     snprintf(number, sizeof number, "%u", id);
@@ -93,9 +100,9 @@ static void add_task(htc_flow *graph, uint32_t id, const char *mix)
     snprintf(names[PARENTS], sizeof names[0], "f%u", id);
     for (uint32_t i = 0; i < t->n_parents; i++) {
         snprintf(names[i], sizeof names[0], "f%u", t->parents[i]);
-        in[i].name = args[3 + i] = names[i];
+        in[i].name = args[4 + i] = names[i];
     }
-    htc_flow_task    x = { .size = sizeof x, .executable = mix, .args = args, .n_args = 3 + t->n_parents, .in = in, .n_in = t->n_parents, .out = &out,
+    htc_flow_task    x = { .size = sizeof x, .executable = mix, .args = adds(id) ? args : args + 1, .n_args = 3 + t->n_parents + adds(id), .adds = adds(id), .in = in, .n_in = t->n_parents, .out = &out,
                            .n_out = 1 };
     htc_error error = { 0 };
     if (htc_flow_add(graph, &x, NULL, &error) != HTC_OK)
@@ -233,7 +240,7 @@ static void get_task(htc_store *store, uint32_t id, graph_task *g)
 static void show_open(htc_store *store)
 {
     graph_task g;
-    for (uint32_t id = 0, shown = 0; id < TASKS && shown < 20; id++) {
+    for (uint32_t id = 0, shown = 0; id < TASKS && shown < 20; id++) { /* of those that were added some may have no records */
         get_task(store, id, &g);
         if (g.state == GRAPH_DONE)
             continue;
@@ -242,18 +249,18 @@ static void show_open(htc_store *store)
     }
 }
 
-static void check_stored(uint32_t id, uint32_t attempt)
+static void check_stored(uint32_t id, uint32_t attempt, const char *file, const model *t)
 {
     char     place[200], path[500];
     uint8_t  hash[32];
     uint64_t size = 0;
     if (htc__output_place(place, sizeof place, flow_id, id, attempt) != 0)
         fail("a path");
-    snprintf(path, sizeof path, "%s/data/%s/files/f%u", top, place, id);
+    snprintf(path, sizeof path, "%s/data/%s/files/%s", top, place, file);
     FILE *f = fopen(path, "rb");
     if (!f)
         fail("task %u has left no output: %s: %s", id, path, strerror(errno));
-    if (htc_content_hash_fd(fileno(f), hash, &size) != HTC_OK || size != task[id].size || memcmp(hash, task[id].hash, sizeof hash) != 0)
+    if (htc_content_hash_fd(fileno(f), hash, &size) != HTC_OK || size != t->size || memcmp(hash, t->hash, sizeof hash) != 0)
         fail("what task %u has left is not what a plain loop makes: %s", id, path);
     fclose(f);
 }
@@ -270,7 +277,26 @@ static void check_record(htc_store *store, uint32_t id)
     if (htc__graph_n_makes(&g) && (htc__graph_made(&g, (htc_bytes){ name, (size_t)n }, &made) != HTC_OK || made.size != task[id].size ||
                                    memcmp(made.hash, task[id].hash, sizeof made.hash) != 0))
         fail("the record of task %u names another output than a plain loop makes", id);
-    check_stored(id, g.outcome.attempt);
+    check_stored(id, g.outcome.attempt, name, &task[id]);
+}
+
+/* Of each task that adds one, once; the answer is which. */
+static uint32_t check_added(htc_store *store, uint32_t id)
+{
+    static uint8_t out[FLOW_MIX_MAX];
+    graph_task     g;
+    char           name[64], file[32];
+    unsigned       of = TASKS;
+    model          t = { .n_parents = 0 };
+    get_task(store, id, &g);
+    snprintf(name, sizeof name, "%.*s", (int)g.name.len, (const char *)g.name.data);
+    if (sscanf(name, "t%u/more", &of) != 1 || of >= TASKS || !adds(of) || g.state != GRAPH_DONE)
+        fail("task %u, %s, has ended in state %d: %s", id, name, (int)g.state, g.outcome.reason);
+    t.size = flow_mix_write(flow_mix_read(flow_mix(FLOW_MIX_MORE + of + 1), task[of].content, task[of].size), out);
+    htc_content_hash((htc_bytes){ out, t.size }, t.hash);
+    snprintf(file, sizeof file, "more-f%u", of);
+    check_stored(id, g.outcome.attempt, file, &t);
+    return of;
 }
 
 /* Numbers of ledgers are left out, but never more than there are workers in a row. */
@@ -290,9 +316,9 @@ static void check_ledgers(htc_store *store)
         others += l.counts.failed + l.counts.cancelled;
         live += htc__ids_count(&l.live);
     }
-    if (done != TASKS || others || live)
+    if (done != ALL || others || live)
         fail("the ledgers count %lu tasks as done and %lu otherwise, and %lu live, of %d", (unsigned long)done, (unsigned long)others, (unsigned long)live,
-             TASKS);
+             ALL);
 }
 
 static void check_flow(htc_store *store)
@@ -303,9 +329,13 @@ static void check_flow(htc_store *store)
         fail("looking at the flow: %s", error.text);
     for (uint32_t id = 0; id < TASKS; id++)
         check_record(store, id);
-    if (v.state != HTC_FLOWS_ENDED || v.done != TASKS || v.failed || v.cancelled)
+    int known[TASKS] = { 0 };
+    for (uint32_t id = TASKS; id < ALL; id++)
+        if (known[check_added(store, id)]++)
+            fail("task %u was added twice", id);
+    if (v.state != HTC_FLOWS_ENDED || v.done != ALL || v.added != ADDED || v.failed || v.cancelled)
         fail("state %u, %lu done, %lu failed, %lu cancelled of %d", v.state, (unsigned long)v.done, (unsigned long)v.failed, (unsigned long)v.cancelled,
-             TASKS);
+             ALL);
     check_ledgers(store);
 }
 
@@ -383,7 +413,7 @@ int main(int argc, char **argv)
         run_graph(store, begun + lasts);
         check_flow(store);
         graphs++;
-        all_tasks += TASKS;
+        all_tasks += ALL;
         printf("%.1f s: as a plain loop makes it\n", (double)(htc_host_now() - begun) / 1e9);
     }
     htc_store_close(store);

@@ -1,8 +1,11 @@
 /* usage: live_flow_mix TASK MILLISECONDS OUT IN...
+ *        live_flow_mix --adds TASK MILLISECONDS OUT IN...
  *
- * A task of a random graph: reads the files IN, takes so long, and writes OUT, which follows from its number and what it has read. */
+ * A task of a random graph: reads the files IN, takes so long, and writes OUT, which follows from its number and what it has read. --adds: and adds a task to
+ * the graph that reads OUT and makes "more-OUT". */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "flow_mix.h"
@@ -11,6 +14,10 @@ static uint8_t bytes[FLOW_MIX_MAX + 1];
 
 int main(int argc, char **argv)
 {
+    int adds = argc > 1 && strcmp(argv[1], "--adds") == 0;
+    const char *program = argv[0];
+    argv += adds;
+    argc -= adds;
     if (argc < 4)
         return 2;
     uint64_t state = flow_mix(strtoull(argv[1], NULL, 10) + 1);
@@ -31,5 +38,7 @@ int main(int argc, char **argv)
         perror(argv[3]);
         return 1;
     }
+    if (adds)
+        printf("more: in=%s out=more-%s '%s' %llu %s more-%s %s\n", argv[3], argv[3], program, FLOW_MIX_MORE + strtoull(argv[1], NULL, 10), argv[2], argv[3], argv[3]);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FLOW_MIX_MORE 1000000ull /* the number of a task that adds one, and this, is that of the added one */
 #define FLOW_MIX_MAX 600000 /* bytes of one output, at most: some pieces of an object */
 
 static inline uint64_t flow_mix(uint64_t x)
