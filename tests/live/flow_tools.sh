@@ -217,7 +217,7 @@ assert 0 < r["efficiency"] <= 1 + 1e-9
 END
 # --- a bag goes on under the same numbers: what failed, then what was cancelled ---
 cat > bag.flow << 'END'
-bag: count=1000 sh -c 'case $HTC_TASK_INDEX in 7|20|991) echo $HTC_TASK_INDEX >> ran; echo out $HTC_TASK_INDEX; [ -e mended-$HTC_TASK_INDEX ] ;; 8) echo out 8 ;; esac'
+bag: count=1000 sh -c 'case $HTC_TASK_INDEX in 7|20|991) echo $HTC_TASK_INDEX >> ran; echo out $HTC_TASK_INDEX; echo err $HTC_TASK_INDEX >&2; [ -e mended-$HTC_TASK_INDEX ] ;; 8) echo out 8 ;; esac'
 END
 counts_are() { "${H[@]}" flow status "$id" --json | grep -q "\"cancelled\": $1,"; }
 numbers() { "${H[@]}" flow tasks "$id" --json | python3 -c 'import json, sys; print(*sorted((t["task"], t["state"]) for t in json.load(sys.stdin)))'; }
@@ -228,6 +228,10 @@ grep -q 'htc flow resume [0-9]* runs what is missing' said || fail "what can be 
 out=$(cat told)
 flow_of
 bag=$id
+expect 0 "${H[@]}" flow tasks "$id" --failed
+for i in 7 20 991; do
+    grep -qE "^ *$i .*: err $i$" <<< "$out" || fail "how task $i of a bag failed is not told: $out"
+done
 [ "$(sort -n ran | tr '\n' ' ')" = '7 20 991 ' ] || fail "these ran: $(cat ran)"
 rm ran
 touch mended-20
