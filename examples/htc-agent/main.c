@@ -127,6 +127,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                        .node = node,
                                        .kill_after_ns = htc_config_ns(d->config, "agent.kill_after_s"),
                                        .orphan_after_ns = htc_config_ns(d->config, "agent.orphan_after_s"),
+                                       .cache_bytes = htc_config_number(d->config, "data.cache_max"),
                                        .stage_retry = (uint32_t)htc_config_number(d->config, "data.stage_retry") };
     htc_host_options       host_options = { .size = sizeof host_options, .handle_signals = 1 };
     htc_agent_host_options hands_options = { .size = sizeof hands_options,

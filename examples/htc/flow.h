@@ -51,8 +51,9 @@ htc_status  flow_gather(flow_call *k, uint64_t id, htc_flows_view *view, flow_gr
 #define FLOW_BAG_MAX 2000000 /* tasks of a bag that are looked at together: some 300 MB */
 /* Those of a bag that have ended. HTC_ETOOBIG */
 htc_status  flow_gather_bag(flow_call *k, uint64_t id, const htc_flows_view *view, flow_graph *g);
-/* One task of a bag, by its number; g has it if it has ended, and else none. */
-htc_status  flow_gather_ended(flow_call *k, uint64_t id, const htc_flows_view *view, const char *task, flow_graph *g, uint64_t *number);
+/* One task of a bag, by its number; g has it if it has ended, and else none. *id and *view become those of the flow in which it was done, where
+ * this one went on from there. */
+htc_status  flow_gather_ended(flow_call *k, uint64_t *id, htc_flows_view *view, const char *task, flow_graph *g, uint64_t *number);
 void        flow_gather_read(const htc_flow *flow, flow_graph *g); /* of one that was read */
 void        flow_graph_free(flow_graph *g);
 const char *flow_task_state_name(uint32_t state);

@@ -140,14 +140,33 @@ static int see_wanted(void *ctx, const htc_flows_task *from)
     return from->number != x->wanted;
 }
 
-htc_status flow_gather_ended(flow_call *k, uint64_t id, const htc_flows_view *view, const char *task, flow_graph *g, uint64_t *number)
+/* Where a bag goes on, what was done before is told by the flow in which it was done. How it failed there is no news: it runs anew. */
+htc_status flow_gather_ended(flow_call *k, uint64_t *id, htc_flows_view *view, const char *task, flow_graph *g, uint64_t *number)
 {
-    char     *end;
-    gathering x = { .g = g, .wanted = strtoull(task, &end, 10) };
+    char          *end;
+    gathering      x = { .g = g, .wanted = strtoull(task, &end, 10) };
+    htc_flows_view v = *view;
+    uint64_t       at = *id;
     if (!*task || *end || x.wanted >= view->tasks)
-        return cli_error(k->c, HTC_ENOTFOUND, "", "the tasks of a bag are numbered from 0", "flow %" PRIu64 " has no task %.60s", id, task);
+        return cli_error(k->c, HTC_ENOTFOUND, "", "the tasks of a bag are numbered from 0", "flow %" PRIu64 " has no task %.60s", *id, task);
     *number = x.wanted;
-    return htc_flows_tasks(k->store, id, see_wanted, &x, &k->c->error);
+    htc_status s = htc_flows_tasks(k->store, at, see_wanted, &x, &k->c->error);
+    while (s == HTC_OK && !g->n && v.from && v.from < at) {
+        at = v.from;
+        v = (htc_flows_view){ .size = sizeof v };
+        s = htc_flows_look(k->store, at, &v, &k->c->error);
+        if (s == HTC_ENOTFOUND)
+            return cli_error(k->c, s, "", "", "nothing is known of task %" PRIu64 ": flow %" PRIu64 " resumes flow %" PRIu64 ", which was removed", x.wanted, *id, at);
+        if (s == HTC_OK)
+            s = htc_flows_tasks(k->store, at, see_wanted, &x, &k->c->error);
+    }
+    if (s == HTC_OK && at != *id && g->n && g->tasks[0].state != FLOW_TASK_DONE) {
+        flow_graph_free(g);
+    } else if (s == HTC_OK && g->n) {
+        *id = at;
+        *view = v;
+    }
+    return s;
 }
 
 static int see_any(void *ctx, const htc_flows_task *from)

@@ -118,7 +118,7 @@ htc_status flow_logs(flow_call *k)
     if (s == HTC_OK && v.graph)
         s = flow_find_task(k, id, &g, task, &number);
     else if (s == HTC_OK)
-        s = flow_gather_ended(k, id, &v, task, &g, &at);
+        s = flow_gather_ended(k, &id, &v, task, &g, &at);
     if (s == HTC_OK && !g.n)
         s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "", "it has not ended");
     if (s == HTC_OK)

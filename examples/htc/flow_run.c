@@ -172,7 +172,7 @@ static uint64_t seats_of(const flow_call *k, uint64_t tasks)
 /* A flow that was read, or what is left of one that has ended. */
 typedef struct source {
     const htc_flow *flow; /* NULL: from */
-    uint64_t        from, tasks;
+    uint64_t        from, tasks, all; /* tasks: that are run, of all; 0: they are all */
     int             adds; /* and its tasks add others: how many seats are of use is not known */
 } source;
 
@@ -183,6 +183,7 @@ static htc_status resume_flow(flow_call *k, source *of, const htc_flows_options 
     if (s == HTC_OK)
         s = htc_flows_look(k->store, *id, &v, &k->c->error);
     of->adds = v.adds != 0;
+    of->all = v.tasks;
     return s;
 }
 
@@ -250,10 +251,8 @@ static htc_status outcome(flow_call *k, uint64_t id, const htc_flows_view *v, do
         return HTC_OK;
     fflush(stdout); /* before the error, where both go to one place */
     char hint[120] = "";
-    if (v->graph && stays)
+    if (stays)
         snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them, htc flow resume %" PRIu64 " runs what is missing", id, id);
-    else if (!v->graph)
-        snprintf(hint, sizeof hint, "of equal tasks that one line stands for only counts are known; several lines say why each failed");
     return cli_error(k->c, HTC_ETASKS, "", hint, "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
                      v->tasks, v->cancelled);
 }
@@ -322,7 +321,9 @@ static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
     if (s != HTC_OK)
         return s;
     if (!k->c->json) {
-        printf("flow %" PRIu64 ": %" PRIu64 " task%s, job %" PRIu64 "\n", id, of->tasks, of->tasks == 1 ? "" : "s", job);
+        char *all = of->all > of->tasks ? must_print(" of %" PRIu64, of->all) : must_dup("");
+        printf("flow %" PRIu64 ": %" PRIu64 "%s task%s, job %" PRIu64 "\n", id, of->tasks, all, of->tasks == 1 && !all[0] ? "" : "s", job);
+        free(all);
         fflush(stdout);
     }
     if (k->detach) {

@@ -196,7 +196,7 @@ static reason of_flow(question *q)
 static htc_status of_ended(question *q, const char *task, reason *r)
 {
     uint64_t   number = 0;
-    htc_status s = flow_gather_ended(q->k, q->id, &q->v, task, &q->g, &number);
+    htc_status s = flow_gather_ended(q->k, &q->id, &q->v, task, &q->g, &number);
     if (s != HTC_OK)
         return s;
     char *what = must_print("task %" PRIu64 " of flow %" PRIu64, number, q->id);

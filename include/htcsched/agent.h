@@ -33,6 +33,7 @@ typedef struct htc_agent_options {
     const char *store;   /**< where the store is (HTC_CALL_DIAL), for flows; copied; NULL: it works at none. Since: 0.2 */
     const char *address; /**< where other workers of a flow reach this agent: connections to there are this machine's; copied; NULL: as
                               store. Since: 0.2 */
+    uint64_t    cache_bytes; /**< htc_worker_options.cache_bytes of its flows; 0: 1 GiB. Since: 0.2 */
 } htc_agent_options;
 
 /** An agent, as a machine: self of htc_agent_ops. */

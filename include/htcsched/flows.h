@@ -89,6 +89,7 @@ typedef struct htc_flows_view {
     uint64_t inserted;  /**< tasks that stand between these, as they were stored; not among the counts */
     uint64_t added;     /**< of tasks: those that tasks have added */
     uint32_t adds;      /**< 1: some of its tasks add tasks */
+    uint64_t from;      /**< the flow that this one goes on (htc_flows_resume); 0: none. What was done there of a bag is among the counts here */
 } htc_flows_view;
 
 /** What a task waits for, as it knows it. */
@@ -180,17 +181,22 @@ HTC_API htc_status htc_flows_submit(htc_store *store, const htc_flow *flow, cons
  * again, and lets what waits for it run, unless a task that is run reads what it has made (htc_flow_task.in). Neither is a task that was to run only if one fails which is done, nor what needs it. Workers leave the
  * new flow alone until htc_flows_start; the old one stays as it is.
  *
+ * A bag keeps the numbers of its tasks: the new flow has as many, of which those that are done are counted as done from the beginning.
+ *
  * @param[in,out] store    nothing outstanding
- * @param[in]     from     the flow that has ended; a graph
+ * @param[in]     from     the flow that has ended
  * @param[in]     options  borrowed; NULL: every default. Here 0 of tries and of max_fails means: as it was in the old flow. user, directory and
  *                         inputs are those of the old flow: NULL
  * @param[out]    id       the number of the new one; set as soon as anything is stored, also on failure: htc_flows_remove
- * @param[out]    tasks    that it has; NULL is fine; untouched on failure
+ * @param[out]    tasks    that it runs; NULL is fine; untouched on failure
  * @param[out]    error    why, and the next step; NULL is fine
- * @return HTC_OK; HTC_EEXISTS: nothing is left to be run; HTC_ENOTFOUND; HTC_EBUSY: it has not ended; HTC_EUNSUPPORTED: a bag; HTC_EINVAL for
- *         options out of range; HTC_ECORRUPT: records that cannot be read, or are no graph; as htc_store_ask; HTC_ENOMEM
+ * @return HTC_OK; HTC_EEXISTS: nothing is left to be run; HTC_ENOTFOUND; HTC_EBUSY: it has not ended; HTC_ETOOBIG: the missing
+ *         tasks of a bag lie in more than 524,288 pieces (numbers in a row are one), or in fewer with numbers far apart; HTC_EINVAL for options out
+ *         of range; HTC_ECORRUPT: records that cannot be read, are no graph, or do not say of all tasks of a bag how they ended; as htc_store_ask;
+ *         HTC_ENOMEM
  *
- * Cost: two scans of the old tasks and a request for each 64 new ones; about 32 bytes of memory a task and 8 a dependency.   Since: 0.2
+ * Cost: of a graph two scans of the old tasks and a request for each 64 new ones; about 32 bytes of memory a task and 8 a dependency. Of a bag its
+ * log is read; 24 bytes of memory a piece.   Since: 0.2
  */
 HTC_API htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_flows_options *options, uint64_t *id, uint64_t *tasks,
                                     htc_error *error);

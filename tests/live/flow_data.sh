@@ -129,6 +129,7 @@ for n in names:
     assert open(n, "rb").read() == open("../graph/" + n, "rb").read(), n
 END
 expect 0 "${H[@]}" down
+none_left
 python3 - "$dir" "$id" "$kills" << 'END' || fail "the run has not done what it was to do"
 import glob, re, sys
 sums = dict.fromkeys(("run", "stolen", "made", "fetched_bytes", "remade"), 0)
@@ -141,4 +142,33 @@ for log in glob.glob(sys.argv[1] + "/log/agent-*.log*"):
 print("%s kills; those who lived: %s" % (sys.argv[3], sums))
 assert sums["stolen"] * 10 >= sums["run"] and sums["fetched_bytes"] > 5000000 and sums["remade"] > 0, sums
 END
-none_left
+
+# --- agents with little room for what tasks read: a task that reads more than that fails, and files are brought again ---
+# Each of two agents of one slot makes a file of 1.5 MB, and each a smaller one: a task waits for the one that runs beside it.
+there=$PWD
+cat > wide.flow << END
+a1: out=a1 sh -c 'touch $there/a1; until [ -e $there/a2 ]; do sleep 0.01; done; head -c 1500000 /dev/urandom > a1'
+a2: out=a2 sh -c 'touch $there/a2; until [ -e $there/a1 ]; do sleep 0.01; done; head -c 1500000 /dev/urandom > a2'
+b1: after=a1,a2 out=b1 sh -c 'touch $there/b1; until [ -e $there/b2 ]; do sleep 0.01; done; head -c 700000 /dev/urandom > b1'
+b2: after=a1,a2 out=b2 sh -c 'touch $there/b2; until [ -e $there/b1 ]; do sleep 0.01; done; head -c 700000 /dev/urandom > b2'
+large: in=a1,a2 out=large sh -c 'cat a1 a2 > large'
+small: after=large:any in=b1,b2 out=small sh -c 'cat b1 b2 > small'
+END
+for room in 1M 2M; do
+    dir=$top/room-$room
+    H=("$htc" --dir "$dir")
+    mkdir "$dir" && printf '[agent]\nslots_max = 1\n[data]\ncache_max = %s\n' $room > "$dir/htc.ini"
+    expect 0 "${H[@]}" up --slots 2
+    rm -f a1 a2 b1 b2 small large
+    if [ $room = 1M ]; then
+        expect 5 "${H[@]}" flow run wide.flow --scratch --agents 2
+        grep -q 'large): what it reads cannot be brought to .*: it is more than may be kept there, or the disk is full' <<< "$out" || fail "a task that reads too much: $out"
+        grep -q ' 5 done, 1 failed, 0 cancelled' <<< "$out" || fail "$out"
+    else
+        expect 0 "${H[@]}" flow run wide.flow --scratch --agents 2
+        [ "$(wc -c < large)" = 3000000 ] || fail "large has $(wc -c < large) bytes"
+    fi
+    [ "$(wc -c < small)" = 1400000 ] || fail "small has $(wc -c < small) bytes"
+    expect 0 "${H[@]}" down
+    none_left
+done

@@ -120,7 +120,7 @@ python3 -c 'import json, sys; t = json.loads(sys.argv[1]); assert sorted(x["task
 expect 0 "${H[@]}" flow tasks 6 --limit 2 --json
 [ "$(grep -o '"task"' <<< "$out" | wc -l)" = 2 ] || fail "$out"
 says 'task 3 of flow 6 is done: worker [0-9]* ran it' 6.3
-refuse 2 'is a bag' "${H[@]}" flow resume 6
+refuse 4 'nothing of flow 6 is left' "${H[@]}" flow resume 6
 expect 0 "${H[@]}" flow report 6
 grep -q 'critical path' <<< "$out" || fail "$out"
 refuse 2 'is a bag' "${H[@]}" flow render 6
@@ -215,8 +215,65 @@ ideal = max(sum(ends.values()) / 85, (k + 1) * l / 2)
 assert near(r["turnaround_s"], mean) and near(r["delay_ratio"], (mean - ideal) / ideal)
 assert 0 < r["efficiency"] <= 1 + 1e-9
 END
-# --- a bag says what it does not know ---
-echo 'bad: count=3 sh -c "exit 3"' > bad.flow
-refuse 5 'several lines say why each failed' "${H[@]}" flow run bad.flow
+# --- a bag goes on under the same numbers: what failed, then what was cancelled ---
+cat > bag.flow << 'END'
+bag: count=1000 sh -c 'case $HTC_TASK_INDEX in 7|20|991) echo $HTC_TASK_INDEX >> ran; echo out $HTC_TASK_INDEX; echo err $HTC_TASK_INDEX >&2; [ -e mended-$HTC_TASK_INDEX ] ;; 8) echo out 8 ;; esac'
+END
+counts_are() { "${H[@]}" flow status "$id" --json | grep -q "\"cancelled\": $1,"; }
+numbers() { "${H[@]}" flow tasks "$id" --json | python3 -c 'import json, sys; print(*sorted((t["task"], t["state"]) for t in json.load(sys.stdin)))'; }
+rm -f ran
+"${H[@]}" flow run bag.flow --agents 2 --json > told 2> said
+[ $? = 5 ] || fail "a bag with tasks that fail: $(cat told said)"
+grep -q 'htc flow resume [0-9]* runs what is missing' said || fail "what can be done is not said: $(cat said)"
+out=$(cat told)
+flow_of
+bag=$id
+expect 0 "${H[@]}" flow tasks "$id" --failed
+for i in 7 20 991; do
+    grep -qE "^ *$i .*: err $i$" <<< "$out" || fail "how task $i of a bag failed is not told: $out"
+done
+[ "$(sort -n ran | tr '\n' ' ')" = '7 20 991 ' ] || fail "these ran: $(cat ran)"
+rm ran
+touch mended-20
+expect 5 "${H[@]}" flow resume "$bag"
+grep -q ' 3 of 1000 tasks, job ' <<< "$out" && grep -q ' 998 done, 2 failed, 0 cancelled' <<< "$out" || fail "resumed: $out"
+[ "$(sort -n ran | tr '\n' ' ')" = '7 20 991 ' ] || fail "resumed, these ran: $(cat ran)"
+id=$((bag + 1))
+[ "$(numbers)" = "(7, 'failed') (20, 'done') (991, 'failed')" ] || fail "the tasks of the resumed bag: $(numbers)"
+expect 0 "${H[@]}" flow status "$id"
+grep -q "a bag, resumes flow $bag" <<< "$out" || fail "$out"
+touch mended-7 mended-991
+rm ran
+expect 0 "${H[@]}" flow resume "$id" --json
+[ "$(python3 -c 'import json, sys; o = json.loads(sys.argv[1]); print(o["tasks"], o["done"], o["failed"], o["cancelled"], o["resumes"])' "$out")" = "1000 1000 0 0 $id" ] || fail "$out"
+[ "$(sort -n ran | tr '\n' ' ')" = '7 991 ' ] || fail "resumed again, these ran: $(cat ran)"
+id=$((bag + 2))
+[ "$(numbers)" = "(7, 'done') (991, 'done')" ] || fail "the tasks of the bag resumed again: $(numbers)"
+for i in 7 8 20; do # in the third flow, the first, the second
+    expect 0 "${H[@]}" flow logs "$id.$i"
+    [ "$out" = "out $i" ] || fail "task $i wrote: $out"
+done
+says "task 8 of flow $bag is done" "$id.8"
+says "task 20 of flow $((bag + 1)) is done" "$id.20"
+expect 0 "${H[@]}" flow report "$id" --json
+refuse 4 "nothing of flow $id is left" "${H[@]}" flow resume "$id"
+expect 0 "${H[@]}" flow rm "$((bag + 1))"
+refuse 4 "resumes flow $((bag + 1)), which was removed" "${H[@]}" flow logs "$id.8"
+
+echo "bag: count=40 sh -c 'until [ -e freed ]; do sleep 0.05; done; echo \$HTC_TASK_INDEX >> ran'" > held.flow
+rm ran
+expect 0 "${H[@]}" flow run held.flow --detach --json
+flow_of
+soon state_is running || fail "it does not run"
+refuse 6 'has not ended' "${H[@]}" flow resume "$id"
+expect 0 "${H[@]}" flow cancel "$id.10-29"
+soon counts_are 20 || fail "they are not cancelled: $("${H[@]}" flow status "$id")"
+touch freed
+soon state_is cancelled || fail "it does not end: $("${H[@]}" flow status "$id")"
+cp ran before
+expect 0 "${H[@]}" flow resume "$id"
+[ "$(sort -n ran | uniq | tr '\n' ' ')" = "$(seq 0 39 | tr '\n' ' ')" ] || fail "these ran: $(sort -n ran | tr '\n' ' ')"
+[ "$(wc -l < ran)" = 40 ] || fail "some ran twice: $(sort -n ran | uniq -d | tr '\n' ' ')"
+[ "$(wc -l < before)" = 20 ] || fail "cancelled tasks ran"
 expect 0 "${H[@]}" down
 none_left

@@ -314,13 +314,13 @@ Test(resumption, the_header_is_that_of_the_old_flow)
     r.again = 2;
     r.inserted = r.added = 1;
     htc__flow_mark(&old, (ledger_span){ 0, 9 });
-    htc__resumption_header(&r, &old, 0, 0, &b);
+    htc__resumption_header(&r, &old, 8, 0, 0, &b);
     cr_assert(eq(int, htc__flow_read(htc_buf_bytes(&b), &got), HTC_OK));
     cr_expect(got.state == FLOW_BUILDING && got.kind == FLOW_GRAPH && got.tasks == 2 && got.job == 0 && got.tries == 3 && got.max_fails == 7 && got.inserted == 1 && got.adds && got.added == 1);
-    cr_expect(htc_bytes_equal(got.inputs, old.inputs) && got.n_drawn == 0);
+    cr_expect(htc_bytes_equal(got.inputs, old.inputs) && got.n_drawn == 0 && got.from == 8);
     cr_expect(got.n_marks == 0 && got.counts.done + got.counts.failed + got.counts.cancelled == 0);
     cr_expect(eq(str, got.user, "kim"));
-    htc__resumption_header(&r, &old, 5, UINT64_MAX, &b);
+    htc__resumption_header(&r, &old, 8, 5, UINT64_MAX, &b);
     cr_assert(eq(int, htc__flow_read(htc_buf_bytes(&b), &got), HTC_OK));
     cr_expect(got.tries == 5 && got.max_fails == UINT64_MAX);
     htc_buf_free(&b);

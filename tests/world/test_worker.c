@@ -4,6 +4,8 @@
  * ended, and a task is counted when its children know. In the end the flow has ended, each task as it ends when a plain loop runs them one
  * by one.
  *
+ * Some bags go on (bag_resumption.h): what was done before does not run.
+ *
  * The policies of stealing take turns, so that each meets each kind of faults.
  *
  * Then each of the rules that keep it so is left out (lib/core/fault.h), and some seed has to notice.
@@ -74,6 +76,7 @@ struct world {
     int           kill_thief, thieves_killed, quiet;
     htc_flow     *flow;
     flow_audit   *audit;
+    bag_resumption before; /* of a bag that goes on */
     htc_sim_node *client;
     flow_submit  *submit;
     int           cancelled, switching;
@@ -341,7 +344,8 @@ static htc_status submit_boot(void *ctx, htc_sim_node *at)
     world              *w = ctx;
     flow_submit_options o = { .given = w->flow, .number = FLOW, .tries = w->tries, .user = "ada", .places = w->places, .peer = 1, .client_id = 99,
                               /* more ledgers than there have to be, so that they are taken by several */
-                              .workers = w->graph ? 1 + (uint32_t)(w->tasks / 100) : 1 };
+                              .workers = w->graph ? 1 + (uint32_t)(w->tasks / 100) : 1,
+                              .goes_on = w->before.n ? &w->before : NULL };
     htc_status          status = htc__flow_submit_create(htc_sim_env(at), &o, &w->submit);
     if (status == HTC_OK)
         status = htc_sim_install(at, htc__flow_submit_ops(), w->submit);
@@ -459,7 +463,7 @@ static htc_status narrow(world *w)
     return status;
 }
 
-/* seed % 8 == 5: a graph is narrowed. seed % 3: 0 a bag, else a graph. seed % 5: 0 some workers join late. seed % 4: 0 no faults, 1 thieves are killed between GIVE and ACCEPT, 2 messages, 3 everything. */
+/* seed % 8 == 5: a graph is narrowed. seed % 3: 0 a bag, else a graph; seed % 9: 3 a bag that goes on. seed % 5: 0 some workers join late. seed % 4: 0 no faults, 1 thieves are killed between GIVE and ACCEPT, 2 messages, 3 everything. */
 static int run_seed(uint64_t seed, int traced, sums *total)
 {
     static const htc_sim_host stores = { .size = sizeof stores, .boot = store_boot, .commit = store_commit };
@@ -492,6 +496,9 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         narrow(w) != HTC_OK || htc__flow_audit_create(NULL, w->sim, w->flow, FLOW, w->tries, &w->audit) != HTC_OK)
         abort();
     htc__flow_audit_fates(w->audit, &w->rng);
+    htc__bag_resumption_init(&w->before, NULL);
+    if (!w->graph && seed / 3 % 3 == 1 && htc__flow_audit_goes_on(w->audit, &w->rng, &w->before) != HTC_OK)
+        abort();
     if (w->work == FLOW_FILES) /* a network on which files of a few hundred bytes take as long as tasks */
         w->places = (flow_places){ .rule = (uint8_t)htc_rng_below(&w->rng, 4), .tt_rule = (uint8_t)htc_rng_below(&w->rng, 3),
                                    .tt_ns = htc_rng_below(&w->rng, 2) ? 0 : HTC_MS + htc_rng_below(&w->rng, 100 * HTC_MS), .bytes_per_s = 1000 + htc_rng_below(&w->rng, 100000) };
@@ -570,6 +577,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     }
     htc_sim_destroy(w->sim);
     htc_registry_destroy(w->registry);
+    htc__bag_resumption_free(&w->before);
     htc__flow_audit_destroy(w->audit);
     htc_flow_destroy(w->flow);
     htc_buf_free(&w->batch);

@@ -69,6 +69,7 @@ static const struct key {
     { "db.join", ADDRESS, "", "empty or the HOST:PORT of this machine where hosts that join reach the store, not 0.0.0.0", 0, 0 },
     { "data.stage_retry", NUMBER, "3", "0 to 100", 0, 100 },
     { "data.content_grace_s", SECONDS, "86400", "60 to 31536000 seconds", 60, 31536000 },
+    { "data.cache_max", SIZE, "1G", "1M to 1024T", 1048576, 1125899906842624.0 },
     { "data.uploads_max", SIZE, "64G", "1M to 1024T", 1048576, 1125899906842624.0 },
     { "data.output", CHOICE, "local", "local", 0, 0 },
     { "log.level", CHOICE, "info", "error|warn|info|debug", 0, 0 },

@@ -392,6 +392,7 @@ htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, h
         v.max_fails = h.f.max_fails == UINT64_MAX ? 0 : h.f.max_fails;
         memcpy(v.user, h.f.user, sizeof v.user);
         v.data = h.f.data;
+        v.from = h.f.from;
         (void)snprintf(v.policy, sizeof v.policy, "%s", htc__submission_rule(h.f.places.rule));
         memcpy(v.steal, h.f.steal, sizeof v.steal);
         flow_key ledgers = htc__flow_key_ledgers(id), workers = htc__flow_key_workers(id);

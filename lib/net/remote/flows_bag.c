@@ -104,7 +104,7 @@ static int tell_tasks(void *ctx, const bag_outcome *o)
     bag_tasks *b = ctx;
     int        more = 1;
     for (uint64_t id = o->from; id < o->to && more; id++) {
-        htc_flows_task t = { .size = sizeof t, .number = id, .name = b->name, .kind = b->name, .reason = o->status ? htc_strerror(o->status) : "",
+        htc_flows_task t = { .size = sizeof t, .number = id, .stored = id, .name = b->name, .kind = b->name, .reason = o->status ? htc_strerror(o->status) : "",
                              .state = o->how == GRAPH_DONE ? "done" : o->how == GRAPH_FAILED ? "failed" : "cancelled", .attempt = o->attempt,
                              .status = o->status, .exit_code = o->exit_code, .signal = o->signal, .worker = o->how == GRAPH_CANCELLED && !o->ended_us ? 0 : o->worker };
         if (o->ended_us) {

@@ -58,6 +58,7 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     memcpy(a->address, address, strlen(address) + 1);
     a->memory = o.memory;
     a->cores = o.cores;
+    a->cache_bytes = o.cache_bytes;
     a->holder.stage_retry = o.stage_retry ? o.stage_retry : 3;
     memcpy(a->holder.node, node, strlen(node) + 1);
     a->holder.retry_ns = or_default(o.retry_ns, HTC_SECOND);

@@ -72,6 +72,7 @@ struct htc_agent {
     agent_held *held[HTC_AGENT_HELD_MAX]; /* in the order they came */
 
     char     store[256], address[256]; /* "": it works at no flow */
+    uint64_t cache_bytes; /* of the objects of its flows; 0: by default */
     uint64_t last_flow;
     htc_ns   wall; /* of the step under way */
     struct agent_flow *flows; /* where it is a worker */

@@ -6,7 +6,7 @@
 #include "htcsched/runtime.h"
 #include "roles/worker/flow.h"
 
-#define FLOW_FORMAT   2
+#define FLOW_FORMAT   3
 #define WORKER_FORMAT 1
 
 void htc__flow_write(htc_buf *b, const flow *f)
@@ -34,6 +34,7 @@ void htc__flow_write(htc_buf *b, const flow *f)
     }
     htc__ledger_counts_write(b, &f->counts);
     htc_put_varint(b, f->inserted);
+    htc_put_varint(b, f->from);
     htc_put_u8(b, f->adds);
     if (!f->adds)
         return;
@@ -103,6 +104,7 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
     }
     htc__ledger_counts_read(&r, &f->counts);
     f->inserted = htc_get_varint(&r);
+    f->from = htc_get_varint(&r);
     additions_read(&r, f);
     if (!good || f->added > f->tasks || f->inserted > f->tasks - f->added)
         htc_reader_fail(&r);

@@ -46,6 +46,7 @@ typedef struct flow {
     htc_bytes     inputs;   /* where added tasks find what no task makes (htc_flows_options); empty: nowhere. Lies in the bytes that were read */
     uint32_t      n_drawn;
     flow_drawn    drawn[FLOW_DRAWN_MAX];
+    uint64_t      from;     /* the flow that this one goes on; 0: it was submitted */
 } flow;
 
 void       htc__flow_write(htc_buf *b, const flow *f);

@@ -218,10 +218,10 @@ htc_status htc__resumption_settle(resumption *r, const flow *old, uint32_t worke
 
 /* ---- what is written ---- */
 
-void htc__resumption_header(const resumption *r, const flow *old, uint32_t tries, uint64_t max_fails, htc_buf *b)
+void htc__resumption_header(const resumption *r, const flow *old, uint64_t from, uint32_t tries, uint64_t max_fails, htc_buf *b)
 {
     flow f = { .state = FLOW_BUILDING, .kind = FLOW_GRAPH, .data = old->data, .tasks = r->again, .tries = tries ? tries : old->tries, .max_fails = max_fails ? max_fails : old->max_fails,
-               .inserted = r->inserted, .adds = old->adds, .added = r->added, .inputs = old->inputs };
+               .inserted = r->inserted, .adds = old->adds, .added = r->added, .inputs = old->inputs, .from = from };
     memcpy(f.user, old->user, sizeof f.user);
     f.places = old->places;
     memcpy(f.steal, old->steal, sizeof f.steal);

@@ -57,8 +57,8 @@ htc_status htc__resumption_add(resumption *r, uint64_t number, const graph_task 
 /* old: the header, for how many tasks there are of each sort; workers: that are expected. HTC_ECORRUPT: some are not there, or their edges are not those of a graph;
  * HTC_EEXISTS: nothing is left to be run; HTC_ENOMEM. */
 htc_status htc__resumption_settle(resumption *r, const flow *old, uint32_t workers);
-/* Of the new flow, not started yet. old: its header; tries, max_fails: 0 as there. */
-void       htc__resumption_header(const resumption *r, const flow *old, uint32_t tries, uint64_t max_fails, htc_buf *b);
+/* Of the new flow, not started yet. old: the header of the flow from; tries, max_fails: 0 as there. */
+void       htc__resumption_header(const resumption *r, const flow *old, uint64_t from, uint32_t tries, uint64_t max_fails, htc_buf *b);
 void       htc__resumption_ledger(const resumption *r, uint64_t i, htc_buf *b);
 /* The record of the task that had this number. HTC_ENOTFOUND: it is settled; HTC_ECORRUPT: old is not what was added. */
 htc_status htc__resumption_task(const resumption *r, uint64_t number, const graph_task *old, htc_buf *b);

@@ -370,7 +370,7 @@ static void inputs_ready(void *role, uint64_t run, htc_status status, uint32_t w
         w->holder.ops->node_failed(&w->holder, status, "what tasks read cannot be kept here");
     } else {
         htc__attempt_refuse(&w->holder, &x->attempt, status, 0, "what it reads cannot be brought to %s: %s", w->holder.node[0] ? w->holder.node : "this node",
-                            htc_strerror(status));
+                            status == HTC_ENOSPC ? "it is more than may be kept there, or the disk is full" : htc_strerror(status));
     }
 }
 

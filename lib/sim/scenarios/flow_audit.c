@@ -80,6 +80,26 @@ void htc__flow_audit_fates(flow_audit *a, htc_rng *rng)
     run_one_by_one(a);
 }
 
+htc_status htc__flow_audit_goes_on(flow_audit *a, htc_rng *rng, bag_resumption *bag)
+{
+    uint64_t   longest = 1 + htc_rng_below(rng, 8);
+    htc_status status = HTC_OK;
+    for (uint64_t from = 0, to; from < a->tasks && status == HTC_OK; from = to) {
+        to = from + 1 + htc_rng_below(rng, longest);
+        int done = to < a->tasks && htc_rng_below(rng, 2);
+        to = to < a->tasks ? to : a->tasks;
+        a->before += done ? to - from : 0;
+        for (uint64_t id = from; done && id < to; id++)
+            a->task[id].fate = FLOW_DONE_BEFORE;
+        status = htc__bag_resumption_add(bag, &(bag_outcome){ .from = from, .to = to, .how = done ? GRAPH_DONE : GRAPH_FAILED });
+    }
+    flow old = { .tasks = a->tasks, .counts = { a->before, a->tasks - a->before, 0 } };
+    if (status == HTC_OK)
+        status = htc__bag_resumption_settle(bag, &old, 1 + (uint32_t)htc_rng_below(rng, 4));
+    run_one_by_one(a);
+    return status;
+}
+
 htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_flow *given, uint64_t number, uint32_t tries, flow_audit **out)
 {
     flow_audit          *a = htc__alloc(env, sizeof *a);
@@ -399,6 +419,8 @@ htc_status htc__flow_audit_begins(flow_audit *a, uint64_t id)
         return HTC_OK;
     }
     audited_task *t = &a->task[id];
+    if (t->fate == FLOW_DONE_BEFORE)
+        htc__flow_audit_fail(a, "task %llu runs, and was done before the flow went on", (unsigned long long)id);
     if (!may_run(a, id))
         htc__flow_audit_fail(a, "task %llu runs before its parents have ended", (unsigned long long)id);
     int fails = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && (t->runs == 0 || a->tries == 1));
@@ -431,7 +453,7 @@ void htc__flow_audit_runs(flow_audit *a)
     for (uint64_t id = 0; id < a->tasks; id++) {
         const audited_task *t = &a->task[id];
         runs += t->runs;
-        needed += t->expected == GRAPH_CANCELLED ? 0 : t->fate == FLOW_GOES_WELL || a->tries == 1 ? 1 : t->fate == FLOW_FAILS_ALWAYS ? a->tries : 2;
+        needed += t->expected == GRAPH_CANCELLED || t->fate == FLOW_DONE_BEFORE ? 0 : t->fate == FLOW_GOES_WELL || a->tries == 1 ? 1 : t->fate == FLOW_FAILS_ALWAYS ? a->tries : 2;
     }
     /* how often a task of a bag has failed is forgotten when it is stolen */
     if (runs < needed || ((a->graph || a->tries == 1) && runs > needed + a->remade))

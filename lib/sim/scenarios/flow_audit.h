@@ -7,11 +7,12 @@
 
 #include "htcsched/flow.h"
 #include "htcsched/sim.h"
+#include "roles/worker/bag_resumption.h"
 #include "roles/worker/flow.h"
 #include "roles/worker/graph_task.h"
 
 /* What becomes of a task when it runs. */
-typedef enum flow_fate { FLOW_GOES_WELL = 0, FLOW_FAILS_ONCE, FLOW_FAILS_ALWAYS } flow_fate;
+typedef enum flow_fate { FLOW_GOES_WELL = 0, FLOW_FAILS_ONCE, FLOW_FAILS_ALWAYS, FLOW_DONE_BEFORE /* it must not run */ } flow_fate;
 
 typedef struct audited_task {
     uint64_t worker; /* how it ended, as stored: whose attempt, */
@@ -57,6 +58,7 @@ typedef struct flow_audit {
     audited_block  *blocks; /* of logs */
     uint64_t        moving; /* tasks in notes that are not accepted */
     uint64_t        remade; /* tasks that were made again */
+    uint64_t        before; /* tasks that were done before the flow began */
     ledger_counts   counts, expected; /* of the flow that has ended; as a plain loop leaves it */
 } flow_audit;
 
@@ -64,6 +66,8 @@ typedef struct flow_audit {
 htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_flow *given, uint64_t number, uint32_t tries, flow_audit **out);
 void       htc__flow_audit_destroy(flow_audit *a);
 void       htc__flow_audit_fates(flow_audit *a, htc_rng *rng); /* one task in forty fails always, one in twenty once */
+/* The flow is a bag that goes on: some of its tasks, in runs, were done before. What goes on is added to bag, and settled. HTC_ENOMEM. */
+htc_status htc__flow_audit_goes_on(flow_audit *a, htc_rng *rng, bag_resumption *bag);
 /* A batch of the store has become durable. 1: a ledger or the header was among it; 0: none was; HTC_ENOMEM. */
 int htc__flow_audit_batch(flow_audit *a, htc_bytes batch);
 /* A task is about to run: how it will go, HTC_OK or HTC_EEXIT. */

@@ -76,7 +76,7 @@ static void see_entries(flow_audit *a, uint64_t number, htc_bytes entries, ledge
 static void see_log(flow_audit *a, uint64_t number)
 {
     const ledger *l = a->ledgers[number];
-    ledger_counts c = { 0 };
+    ledger_counts c = { .done = number ? 0 : a->before };
     see_entries(a, number, (htc_bytes){ l->log.bytes, l->log.len }, &c);
     for (uint64_t at = l->log.block; at;) {
         const audited_block *b = block_of(a, number, at);
@@ -96,7 +96,7 @@ static void see_log(flow_audit *a, uint64_t number)
 void htc__flow_audit_logs(flow_audit *a)
 {
     for (uint64_t id = 0; id < a->tasks; id++)
-        a->task[id].named = 0;
+        a->task[id].named = a->task[id].fate == FLOW_DONE_BEFORE;
     for (uint64_t j = 0; j < a->n_ledgers; j++)
         see_log(a, j);
     for (uint64_t id = 0; id < a->tasks; id++)

@@ -21,6 +21,8 @@ struct flow_submit {
     htc_env        env;
     htc_kv_client *client;
     submission     records;
+    int            goes_on;
+    bag_resumption bag, sent_bag; /* its spans are the options'; where it stands behind what is stored, and behind what is on its way */
     uint8_t        phase;
     int            held, asked, failed, change; /* asked: an answer is awaited; failed: one of those to this question was no success */
     uint64_t       next, sent;            /* records that are stored; beside those that are on their way */
@@ -54,17 +56,33 @@ static htc_status ask_header(flow_submit *s, const htc_input *in, htc_output *ou
     return status;
 }
 
+static uint64_t all_records(const flow_submit *s)
+{
+    return s->goes_on ? s->bag.n_ledgers : htc__submission_records(&s->records);
+}
+
+static htc_status record(flow_submit *s, uint64_t i, flow_key *k, htc_buf *b)
+{
+    uint64_t number;
+    if (!s->goes_on)
+        return htc__submission_record(&s->records, i, k, b);
+    htc_status status = htc__bag_resumption_ledger(&s->sent_bag, &number, b);
+    *k = htc__flow_key_ledger(s->records.id, number);
+    return status;
+}
+
 static htc_status ask_records(flow_submit *s, const htc_input *in, htc_output *out)
 {
     htc_kv_request q[AT_ONCE];
     flow_key       k[AT_ONCE];
     htc_buf        b[AT_ONCE];
-    uint64_t       all = htc__submission_records(&s->records);
+    uint64_t       all = all_records(s);
     size_t         n = 0;
     htc_status     status = HTC_OK;
+    s->sent_bag = s->bag;
     for (; n < AT_ONCE && s->next + n < all && status == HTC_OK; n++) {
         htc_buf_init(&b[n], &s->env, 0);
-        status = htc__submission_record(&s->records, s->next + n, &k[n], &b[n]);
+        status = record(s, s->next + n, &k[n], &b[n]);
         q[n] = (htc_kv_request){ .size = sizeof q[0], .op = HTC_KV_PUT, .flags = HTC_KV_NX, .key = htc__flow_key_bytes(&k[n]), .value = htc_buf_bytes(&b[n]) };
     }
     if (status == HTC_OK)
@@ -84,7 +102,7 @@ static void looked(flow_submit *s, const htc_kv_result *r)
     }
     s->version = r->version;
     if (s->phase == SUBMIT_LOOK) {
-        s->phase = f.state != FLOW_BUILDING ? SUBMIT_STARTED : s->next < htc__submission_records(&s->records) ? SUBMIT_WRITE : SUBMIT_START;
+        s->phase = f.state != FLOW_BUILDING ? SUBMIT_STARTED : s->next < all_records(s) ? SUBMIT_WRITE : SUBMIT_START;
         return;
     }
     s->phase = SUBMIT_STARTED; /* nothing to be changed */
@@ -111,7 +129,8 @@ static void answered(flow_submit *s, const htc_kv_result *r)
         s->phase = SUBMIT_LOOK;
     else if (s->phase == SUBMIT_WRITE && r->op == HTC_KV_PUT) {
         s->next += s->failed ? 0 : s->sent;
-        s->phase = s->next < htc__submission_records(&s->records) ? SUBMIT_WRITE : SUBMIT_START;
+        s->bag = s->failed ? s->bag : s->sent_bag;
+        s->phase = s->next < all_records(s) ? SUBMIT_WRITE : SUBMIT_START;
     } else if (s->phase == SUBMIT_START && r->op == HTC_KV_CAS_VERSION)
         s->phase = SUBMIT_LOOK;
     else if (s->phase == SUBMIT_MARK && r->op == HTC_KV_CAS_VERSION)
@@ -187,6 +206,9 @@ htc_status htc__flow_submit_create(const htc_env *env, const flow_submit_options
     s->records.header.max_fails = UINT64_MAX;
     s->records.header.places = options->places;
     s->rule = options->places.rule;
+    s->goes_on = options->goes_on != NULL;
+    if (s->goes_on)
+        s->bag = *options->goes_on;
     snprintf(s->records.header.user, sizeof s->records.header.user, "%s", options->user);
     if (status == HTC_OK)
         status = htc_kv_client_create(&s->env, &o, &s->client);

@@ -5,6 +5,7 @@
 
 #include "htcsched/kv.h"
 #include "htcsched/machine.h"
+#include "roles/worker/bag_resumption.h"
 #include "roles/worker/submission.h"
 
 typedef struct flow_submit_options {
@@ -16,6 +17,7 @@ typedef struct flow_submit_options {
     flow_places     places;
     uint32_t        peer; /* the connection to the store */
     uint64_t        client_id;
+    const bag_resumption *goes_on; /* settled, kept: a bag that goes on; NULL: a new flow */
     int             held; /* it is stored, and runs when htc__flow_submit_start says so */
 } flow_submit_options;
 
