@@ -167,32 +167,94 @@ htc_status flow_set(flow_call *k)
     return s;
 }
 
+/* A task that is to be cancelled. */
+typedef struct cancelled_task {
+    const char *word; /* its number or its name */
+    uint64_t    number;
+    char       *name, *state; /* NULL: there is none */
+} cancelled_task;
+
+static int see_cancelled(void *ctx, const htc_flows_task *t)
+{
+    cancelled_task *x = ctx;
+    char           *end;
+    uint64_t        number = strtoull(x->word, &end, 10);
+    if (strcmp(t->name, x->word) != 0 && (*end || !*x->word || number != t->number))
+        return 1;
+    x->number = t->number;
+    x->name = must_dup(t->name);
+    x->state = must_dup(t->state);
+    return 0;
+}
+
+/* One task by its number or name; one that has ended stays as it is. Of a bag only what has ended is known. */
+static htc_status cancel_task(flow_call *k, uint64_t id, const char *word)
+{
+    cancelled_task x = { .word = word };
+    htc_flows_view v = { .size = sizeof v };
+    char          *end;
+    htc_status     s = htc_flows_look(k->store, id, &v, &k->c->error);
+    if (s == HTC_OK)
+        s = htc_flows_tasks(k->store, id, see_cancelled, &x, &k->c->error);
+    if (s == HTC_OK && !x.state && !v.graph) {
+        x.number = strtoull(word, &end, 10);
+        x.name = must_dup(word);
+        if (*end || !*word || x.number >= v.tasks)
+            s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "7.3 is a task, 7.10-20 several", "flow %" PRIu64 " has no such task", id);
+    } else if (s == HTC_OK && !x.state) {
+        s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "htc flow tasks lists numbers and names", "flow %" PRIu64 " has no such task", id);
+    } else if (s == HTC_OK && strcmp(x.state, "waiting") != 0 && strcmp(x.state, "ready") != 0) {
+        s = cli_error(k->c, HTC_EBUSY, k->w.at[0], "", "task %s has ended: it is %s", x.name, x.state);
+    }
+    if (s == HTC_OK)
+        s = htc_flows_cancel(k->store, id, x.number, x.number + 1, &k->c->error);
+    if (s == HTC_OK && !k->c->json)
+        printf("flow %" PRIu64 ": task %s is cancelled, if it does not end before, and what needs it\n", id, x.name);
+    free(x.name);
+    free(x.state);
+    return s;
+}
+
+static htc_status cancel_range(flow_call *k, uint64_t id, const char *word)
+{
+    char    *end;
+    uint64_t from = strtoull(word, &end, 10), to = from;
+    if (*end == '-' && end > word)
+        to = strtoull(end + 1, &end, 10);
+    if (*end || end == word || to < from || to == UINT64_MAX)
+        return cli_error(k->c, HTC_EUSAGE, k->w.at[0], "7.3 or 7.NAME is a task, 7.10-20 several", "that names no tasks");
+    htc_status s = htc_flows_cancel(k->store, id, from, to + 1, &k->c->error);
+    if (s == HTC_OK && !k->c->json)
+        printf("flow %" PRIu64 ": of tasks %" PRIu64 " to %" PRIu64 " what has not ended is cancelled, and what needs it\n", id, from, to);
+    return s;
+}
+
+/* 10-20 */
+static int is_range(const char *word)
+{
+    size_t digits = strspn(word, "0123456789");
+    return digits > 0 && word[digits] == '-' && word[digits + 1 + strspn(word + digits + 1, "0123456789")] == '\0';
+}
+
 htc_status flow_cancel(flow_call *k)
 {
-    uint64_t   id = 0, from = 0, to = UINT64_MAX;
+    uint64_t   id = 0;
     char      *word = must_dup(k->w.at[0]), *dot = strchr(word, '.');
     htc_status s;
     if (dot)
         *dot = '\0';
     s = flow_number(k, word, &id);
-    if (s == HTC_OK && dot) {
-        char *end;
-        from = to = strtoull(dot + 1, &end, 10);
-        if (*end == '-' && end > dot + 1)
-            to = strtoull(end + 1, &end, 10);
-        if (*end || end == dot + 1 || to < from || to == UINT64_MAX)
-            s = cli_error(k->c, HTC_EUSAGE, k->w.at[0], "7.3 is a task, 7.10-20 several", "that names no tasks");
-        to++;
-    }
-    free(word);
     if (s == HTC_OK)
         s = flow_open_store(k);
-    if (s == HTC_OK)
-        s = htc_flows_cancel(k->store, id, from, to, &k->c->error);
+    if (s == HTC_OK && dot)
+        s = is_range(dot + 1) ? cancel_range(k, id, dot + 1) : cancel_task(k, id, dot + 1);
+    else if (s == HTC_OK)
+        s = htc_flows_cancel(k->store, id, 0, UINT64_MAX, &k->c->error);
     if (s == HTC_OK && k->c->json)
         flow_put_json(k, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "cancelled", 1));
-    else if (s == HTC_OK)
+    else if (s == HTC_OK && !dot)
         printf("flow %" PRIu64 ": what has not ended is cancelled\n", id);
+    free(word);
     return s;
 }
 

@@ -267,7 +267,8 @@ HTC_API htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task
  * @param[in]     from   first task
  * @param[in]     to     behind the last one; UINT64_MAX: all from there on
  * @param[out]    error  why; NULL is fine
- * @return HTC_OK; HTC_ENOTFOUND; HTC_EBUSY: it has ended; HTC_EINVAL: no such tasks; as htc_store_ask
+ * @return HTC_OK; HTC_ENOTFOUND; HTC_EBUSY: it has ended; HTC_EINVAL: no such tasks; HTC_EFULL: 256 ranges that do not touch are cancelled already; as
+ *         htc_store_ask
  *
  * Cost: two round trips, more if others change the flow at the same time.   Since: 0.2
  */
