@@ -577,7 +577,11 @@ static htc_status marked(flow *f, const void *ctx, htc_error *error)
     for (uint64_t from = s.from, to; from < s.to; from = to) {
         to = from < own ? own : from < last ? last : f->tasks;
         to = to < s.to ? to : s.to;
-        some |= htc__flow_mark(f, (ledger_span){ htc__flow_stored(f, from), htc__flow_stored(f, to - 1) + 1 });
+        htc_status status = htc__flow_mark(f, (ledger_span){ htc__flow_stored(f, from), htc__flow_stored(f, to - 1) + 1 });
+        if (status == HTC_EFULL)
+            return htc__error(error, status, "%d ranges of tasks of the flow are cancelled already, and there is no room for one more: cancel tasks in a row together, or all",
+                              FLOW_MARKS_MAX);
+        some |= status == HTC_OK;
     }
     return some ? HTC_OK : HTC_EEXISTS;
 }

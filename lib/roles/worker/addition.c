@@ -5,7 +5,7 @@
 #include "core/util.h"
 #include "htcsched/work.h"
 
-#define NUMBER_MAX 21 /* "NUMBER/" */
+#define NUMBER_MAX 22 /* "#NUMBER/" */
 
 static uint32_t format_of(htc_bytes text)
 {
@@ -33,6 +33,8 @@ static htc_status check_task(const htc_env *env, const htc_flow *f, uint32_t i, 
 {
     const htc_flow_task *t = htc_flow_get(f, i);
     htc_bytes            bytes;
+    if (strchr(t->name, '/'))
+        return htc__error(error, HTC_EINVAL, "task %.100s has a slash in its name: give it another name", t->name);
     if (strlen(t->name) > HTC_FLOW_NAME_MAX - NUMBER_MAX)
         return htc__error(error, HTC_ETOOBIG, "the name %.100s is longer than %d bytes", t->name, HTC_FLOW_NAME_MAX - NUMBER_MAX);
     htc_status status = htc_flow_task_bytes(env, f, i, 0, &bytes);

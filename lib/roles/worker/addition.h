@@ -1,17 +1,20 @@
 /* Tasks that a task adds to its flow. A task whose adds is set prints them, as a person types a flow or as JSON lines; when it has succeeded they
- * are tasks of the flow, named TASK/NAME; NUMBER/NAME, with the number of that task, where that is longer than ADDITION_NAME_MAX: tasks that add each other
- * in a row have names all the same.
+ * are tasks of the flow, named TASK/NAME; or #NUMBER/NAME, with the number of that task, where this would be longer than ADDITION_NAME_MAX, so that a long
+ * chain of tasks that each add the next has short names. No other name in the flow has a slash.
  *
  *     END     on the task      done, and the text of what it adds stands in its record
- *     DRAW    on the header    the flow has so many tasks more; their numbers are the task's, which the header says until its record does
- *     NOTE    on the task      their first number
- *     CREATE                   the records of the tasks that are added, each if it is not there. The text says what they are, whoever reads it
- *     COUNT   on the ledger    the task is counted, and what it adds is live in its stead, in one change
+ *     DRAW    on the header    the flow has so many tasks more; their numbers are the task's. The header says so until the task's record does
+ *     NOTE    on the task      their first number, and the ledger that they will be live in
+ *     CREATE                   a record for each of them, where there is none yet. The text says what they are, whoever reads it
+ *     COUNT   on the ledger    the task is counted. In the same change what it adds is live, or, for another ledger, in a note
  *
- * The flow has ended when as many are counted as its header says that there are: no sum of counts comes to that before all that was drawn for is
- * live somewhere and counted. A task draws once: who draws changes the header at a version, and has read behind that version that the record says
- * nothing. Tasks that are added wait for each other, and for the task that adds them, which they know to be done: it is the last of their parents. They change
- * no other record that is there.
+ * The flow has ended when as many tasks are counted as its header has. The header's number grows before any added task is live. So no sum of
+ * counts, however old, reaches it before every added task is counted.
+ *
+ * A task draws once: before a draw a worker knows the header's version, then reads the task's record, and changes the header only at that version. A
+ * draw leaves the header only after it was noted.
+ *
+ * Added tasks wait for each other, and know the task that adds them as their last parent, which is done. They change no other record.
  *
  * Pure. */
 #ifndef HTC_ROLES_ADDITION_H

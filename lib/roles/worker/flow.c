@@ -45,6 +45,7 @@ void htc__flow_write(htc_buf *b, const flow *f)
         htc_put_varint(b, f->drawn[i].task);
         htc_put_varint(b, f->drawn[i].from);
         htc_put_varint(b, f->drawn[i].n);
+        htc_put_u8(b, f->drawn[i].cancelled);
     }
 }
 
@@ -66,7 +67,8 @@ static void additions_read(htc_reader *r, flow *f)
         d->from = htc_get_varint(r);
         uint64_t many = htc_get_varint(r);
         d->n = (uint32_t)many;
-        if (many == 0 || many > UINT32_MAX || d->from == 0 || d->from > f->tasks || many > f->tasks - d->from)
+        d->cancelled = htc_get_u8(r);
+        if (d->cancelled > 1 || many == 0 || many > UINT32_MAX || d->from == 0 || d->from > f->tasks || many > f->tasks - d->from)
             htc_reader_fail(r);
     }
 }
@@ -127,24 +129,25 @@ int htc__flow_all_marked(const flow *f, ledger_span ids)
     return 0;
 }
 
-int htc__flow_mark(flow *f, ledger_span ids)
+htc_status htc__flow_mark(flow *f, ledger_span ids)
 {
+    uint32_t touching = 0;
     if (htc__flow_all_marked(f, ids))
-        return 0;
+        return HTC_EEXISTS;
+    for (uint32_t i = 0; i < f->n_marks; i++)
+        touching += f->marks[i].from <= ids.to && f->marks[i].to >= ids.from;
+    if (!touching && f->n_marks == FLOW_MARKS_MAX)
+        return HTC_EFULL;
     for (uint32_t i = 0; i < f->n_marks;)
-        if (f->marks[i].from <= ids.to && f->marks[i].to >= ids.from) { /* they touch */
+        if (f->marks[i].from <= ids.to && f->marks[i].to >= ids.from) {
             ids.from = f->marks[i].from < ids.from ? f->marks[i].from : ids.from;
             ids.to = f->marks[i].to > ids.to ? f->marks[i].to : ids.to;
             f->marks[i] = f->marks[--f->n_marks];
         } else {
             i++;
         }
-    if (f->n_marks == FLOW_MARKS_MAX) {
-        ledger_span last = f->marks[--f->n_marks];
-        return htc__flow_mark(f, (ledger_span){ last.from < ids.from ? last.from : ids.from, last.to > ids.to ? last.to : ids.to });
-    }
     f->marks[f->n_marks++] = ids;
-    return 1;
+    return HTC_OK;
 }
 
 const flow_drawn *htc__flow_drawn(const flow *f, uint64_t task)
@@ -164,13 +167,11 @@ htc_status htc__flow_draw_numbers(flow *f, uint64_t task, uint32_t n, uint64_t *
     }
     if (f->n_drawn == FLOW_DRAWN_MAX)
         return HTC_EFULL;
-    int marked = htc__flow_is_marked(f, task) || htc__flow_all_marked(f, (ledger_span){ 0, f->tasks });
-    f->drawn[f->n_drawn++] = (flow_drawn){ task, f->tasks, n };
+    int cancelled = htc__flow_is_marked(f, task) || htc__flow_all_marked(f, (ledger_span){ 0, f->tasks });
+    f->drawn[f->n_drawn++] = (flow_drawn){ task, f->tasks, n, (uint8_t)cancelled };
     *from = f->tasks;
     f->tasks += n;
     f->added += n;
-    if (marked)
-        (void)htc__flow_mark(f, (ledger_span){ *from, f->tasks });
     return HTC_OK;
 }
 

@@ -10,13 +10,14 @@ typedef enum flow_state { FLOW_BUILDING = 1, FLOW_RUNNING, FLOW_ENDED, FLOW_ABOR
 /* A bag: tasks that wait for nothing, without records of their own. A graph: each task has one (graph_task.h). */
 typedef enum flow_kind { FLOW_BAG = 1, FLOW_GRAPH } flow_kind;
 
-#define FLOW_MARKS_MAX 64 /* spans of tasks that are to be cancelled */
+#define FLOW_MARKS_MAX 256 /* spans of tasks that are to be cancelled */
 #define FLOW_DRAWN_MAX 64 /* tasks that add others, and have drawn their numbers lately */
 
 /* Numbers that a task has drawn for those that it adds (addition.h). They stand here until the task's record says so. */
 typedef struct flow_drawn {
     uint64_t task, from;
     uint32_t n;
+    uint8_t  cancelled; /* 1: the task is, as it draws, and what it adds is too */
 } flow_drawn;
 
 /* Where ready tasks wait that read files: htc_locality_options; zeros are its defaults. */
@@ -51,11 +52,12 @@ typedef struct flow {
 
 void       htc__flow_write(htc_buf *b, const flow *f);
 htc_status htc__flow_read(htc_bytes bytes, flow *f); /* HTC_ECORRUPT */
-/* These tasks are to be cancelled. Where there is no room the marks grow together, so that more are cancelled. 1: that is new. */
-int htc__flow_mark(flow *f, ledger_span ids);
+/* These tasks are to be cancelled. HTC_OK: that is new; HTC_EEXISTS: it was so; HTC_EFULL: FLOW_MARKS_MAX spans that do not touch are marked. All tasks
+ * can always be marked. */
+htc_status htc__flow_mark(flow *f, ledger_span ids);
 int htc__flow_is_marked(const flow *f, uint64_t id);
 int htc__flow_all_marked(const flow *f, ledger_span ids); /* by one mark */
-/* Numbers for n tasks that a task adds. They are marked if that is, or all tasks are. *from: the first of them. HTC_OK: the flow has changed; HTC_EEXISTS: it
+/* Numbers for n tasks that a task adds. *from: the first of them. HTC_OK: the flow has changed; HTC_EEXISTS: it
  * has drawn before; HTC_EFULL: FLOW_DRAWN_MAX others have. */
 htc_status htc__flow_draw_numbers(flow *f, uint64_t task, uint32_t n, uint64_t *from);
 const flow_drawn *htc__flow_drawn(const flow *f, uint64_t task); /* NULL: it is not there */

@@ -123,6 +123,8 @@ static void added_write(htc_buf *b, const graph_task *t)
     htc_put_bytes(b, t->added);
     htc_put_varint(b, t->n_added);
     htc_put_varint(b, t->added_from);
+    htc_put_varint(b, t->added_home);
+    htc_put_u8(b, t->added_cancelled);
 }
 
 static void added_read(htc_reader *r, graph_task *t)
@@ -135,8 +137,10 @@ static void added_read(htc_reader *r, graph_task *t)
     t->added = htc_get_bytes(r);
     t->n_added = get_small(r);
     t->added_from = htc_get_varint(r);
+    t->added_home = htc_get_varint(r);
+    t->added_cancelled = htc_get_u8(r);
     int none = t->added.len == 0 && t->n_added == 0 && t->added_from == 0, some = t->state == GRAPH_DONE && t->added.len > 0 && t->n_added > 0;
-    if (r->status == HTC_OK && !none && !some)
+    if (r->status == HTC_OK && ((!none && !some) || t->added_cancelled > 1))
         htc_reader_fail(r);
 }
 
@@ -267,13 +271,15 @@ int htc__graph_has_added(const graph_task *t, uint64_t id)
     return t->added_from && id >= t->added_from && id - t->added_from < t->n_added;
 }
 
-htc_status htc__graph_note_added(graph_task *t, uint64_t from, htc_bytes children)
+htc_status htc__graph_note_added(graph_task *t, uint64_t from, uint64_t home, int cancelled, htc_bytes children)
 {
     if (t->state != GRAPH_DONE || t->n_added == 0 || from == 0)
         return HTC_EINVAL;
     if (t->added_from)
         return HTC_EEXISTS;
     t->added_from = from;
+    t->added_home = home;
+    t->added_cancelled = cancelled != 0;
     t->children = children;
     return HTC_OK;
 }

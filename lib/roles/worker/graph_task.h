@@ -70,6 +70,8 @@ typedef struct graph_task {
     htc_bytes     added;    /* of one that is done: their text; empty: none */
     uint32_t      n_added;
     uint64_t      added_from; /* their first number; 0: it is not noted yet */
+    uint64_t      added_home; /* the ledger that they wait in */
+    uint8_t       added_cancelled; /* 1: they are, as they are added */
 } graph_task;
 
 #define GRAPH_CHILD_BYTES 12
@@ -95,7 +97,7 @@ htc_status htc__graph_end(graph_task *t, int done, uint32_t failures, uint32_t t
 htc_status htc__graph_cancel(graph_task *t, const char *reason); /* HTC_EEXISTS */
 /* children: as in the record, with those that it adds, and the task's from now on. HTC_OK: it has changed; HTC_EEXISTS: noted before; HTC_EINVAL: it has
  * added nothing. */
-htc_status htc__graph_note_added(graph_task *t, uint64_t from, htc_bytes children);
+htc_status htc__graph_note_added(graph_task *t, uint64_t from, uint64_t home, int cancelled, htc_bytes children);
 int htc__graph_has_added(const graph_task *t, uint64_t id); /* 1: that task */
 
 /* ---- objects (graph_data.c) ---- */

@@ -1,4 +1,5 @@
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -15,6 +16,16 @@ static int adds(const htc_flow *f)
     for (uint32_t i = 0; i < htc_flow_count(f); i++)
         some |= htc_flow_get(f, i)->adds != 0;
     return some;
+}
+
+/* Tasks that are added have names with a slash. */
+static htc_status check_names(const htc_flow *f, htc_error *error)
+{
+    for (uint32_t i = 0; i < htc_flow_count(f); i++)
+        if (strchr(htc_flow_get(f, i)->name, '/'))
+            return htc__error(error, HTC_EINVAL, "task %.100s has a slash in its name: where tasks add tasks, what is added is named TASK/NAME; give it another name",
+                              htc_flow_get(f, i)->name);
+    return HTC_OK;
 }
 
 /* One entry that no other waits for stands for all its tasks. */
@@ -135,7 +146,10 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
     s->entry = 0;
     if (htc_flow_total(given) == 0)
         return htc__error(error, HTC_EINVAL, "the flow has no task");
-    htc_status status = htc_flow_narrow(env, given, GRAPH_PARENTS_MAX, GRAPH_CHILDREN_MAX, &s->narrow, error);
+    uint32_t   children_max = GRAPH_CHILDREN_MAX - (adds(given) ? ADDITION_TASKS_MAX : 0); /* those that are added are children too */
+    htc_status status = adds(given) ? check_names(given, error) : HTC_OK;
+    if (status == HTC_OK)
+        status = htc_flow_narrow(env, given, GRAPH_PARENTS_MAX, children_max, &s->narrow, error);
     if (status != HTC_OK)
         return status;
     s->flow = s->narrow ? s->narrow : given;
@@ -158,9 +172,9 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
 }
 
 htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task, uint64_t base,
-                                 uint64_t home, const char *directory, const char *inputs, htc_error *error)
+                                 const char *directory, const char *inputs, htc_error *error)
 {
-    *s = (submission){ .env = env, .flow = given, .id = id, .home = 1, .directory = directory, .inputs = inputs, .base = base, .ledger = home, .adder = task->name,
+    *s = (submission){ .env = env, .flow = given, .id = id, .home = 1, .directory = directory, .inputs = inputs, .base = base, .ledger = task->added_home, .cancelled = task->added_cancelled, .adder = task->name,
                         .adder_number = htc__flow_shown(to, adder) };
     s->header.kind = FLOW_GRAPH;
     s->header.tasks = htc_flow_total(given);
@@ -244,11 +258,14 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
         htc__submission_files_put(s->files, s->entry, s->base, &reads, &makes);
     htc_buf_init(&name, s->env, 0);
     if (s->adder.len + 1 + strlen(t->name) > ADDITION_NAME_MAX && s->adder.len)
-        htc_put_text(&name, "%llu/", (unsigned long long)s->adder_number);
+        htc_put_text(&name, "#%llu/", (unsigned long long)s->adder_number);
     else if (s->adder.len)
         htc_put_text(&name, "%.*s/", (int)s->adder.len, (const char *)s->adder.data);
     htc_put_raw(&name, htc_bytes_of(t->name));
-    htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = s->adder.len ? s->ledger : number / s->home, .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
+    graph_outcome outcome = { .status = s->cancelled ? (uint32_t)HTC_ECANCELLED : 0 };
+    if (s->cancelled)
+        (void)snprintf(outcome.reason, sizeof outcome.reason, "the task that adds it was cancelled");
+    htc__graph_write(b, &(graph_task){ .state = s->cancelled ? GRAPH_CANCELLED : GRAPH_OPEN, .outcome = outcome, .home = s->adder.len ? s->ledger : number / s->home, .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
                                        .children = htc_buf_bytes(&children), .task = task, .kind = htc_bytes_of(t->kind),
                                        .reads = htc_buf_bytes(&reads), .makes = htc_buf_bytes(&makes) });
     status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : makes.status != HTC_OK ? makes.status : name.status;

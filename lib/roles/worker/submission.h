@@ -24,6 +24,7 @@ typedef struct submission {
     uint64_t        ledger; /* where they are live, */
     htc_bytes       adder;  /* and the name of the task that adds them; empty: they are submitted */
     uint64_t        adder_number; /* for people */
+    uint8_t         cancelled;    /* they are, as they are added */
     uint32_t        entry; /* the flow's task that the last record was of: they come in order */
 } submission;
 
@@ -34,9 +35,10 @@ htc_status  htc__submission_policy(flow *f, const char *policy, const char *stea
 const char *htc__submission_rule(uint32_t rule); /* its name */
 /* given: checked; kept. HTC_EINVAL, HTC_EUNSUPPORTED, HTC_EFULL, HTC_ENOMEM. directory, header.user, tries and max_fails are the caller's, before. */
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error);
-/* Of tasks that are added by that one (addition.h): records of tasks alone. given, task: kept. to: the flow. base: as above; home: ledger. */
+/* Of tasks that are added by that one (addition.h): records of tasks alone. given, task: kept. to: the flow. base: as above; that they are
+ * live in task->added_home, and cancelled or not, is what task says. */
 htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task, uint64_t base,
-                                 uint64_t home, const char *directory, const char *inputs, htc_error *error);
+                                 const char *directory, const char *inputs, htc_error *error);
 /* The task with this number, counted from base. */
 htc_status htc__submission_task(submission *s, uint64_t number, flow_key *key, htc_buf *b);
 void       htc__submission_free(submission *s);

@@ -1,11 +1,12 @@
 /* Tasks that add tasks (addition.h). A task that is done, and has added some, stays live until they can be live in its stead:
  *
- *     READ -> DRAW -> NOTE -> CREATE -> COUNT -> (counted with the next change of its ledger that has room)
+ *     READ -> DRAW -> NOTE -> CREATE -> COUNT -> (counted with the next change of its ledger)
  *      |                        ^
  *      +-- it has drawn before -+
  *
- * Many draw with one change of the header. Where the header has no room for another draw, those whose numbers stand there are read: what their records
- * say already is taken out, and what they do not say is noted for them. */
+ * Many draw with one change of the header. Where the header has no room for another draw, some that stand there are read: what their records say
+ * already is taken out with the next draw, and what they do not say is noted for them. What is added is live in the task's own ledger if that has room,
+ * else in another one of this worker's, to which a note carries it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 
 #define CREATE_BYTES (256 * 1024) /* of records in one request, but for its last one */
 #define DRAW_AGAIN   (5 * HTC_MS) /* where the header had no room */
+#define HELPED_MAX   8
 #define NOBODYS      UINT64_MAX   /* no ledger of ours: it is helped */
 
 typedef enum addition_phase { ADD_READ, ADD_DRAW, ADD_NOTE, ADD_CREATE, ADD_COUNT } addition_phase;
@@ -29,10 +31,10 @@ typedef struct creation {
 } creation;
 
 struct addition {
-    uint64_t       id, ledger, version, from;
+    uint64_t       id, ledger, version, from, home;
     uint64_t       behind; /* the version of the header that was known when its record was read */
     uint32_t       n, created, asked_for;
-    uint8_t        phase, asked;
+    uint8_t        phase, asked, cancelled;
     htc_ns         at; /* not before */
     uint8_t       *bytes; /* its record */
     size_t         len;
@@ -96,13 +98,13 @@ static htc_status directory_of(htc_worker *w, htc_bytes bytes, char **directory)
 }
 
 /* Of a flow that was read. */
-static htc_status creation_begin(htc_worker *w, creation *c, uint64_t adder, const graph_task *adds, uint64_t from, uint64_t number, htc_error *error)
+static htc_status creation_begin(htc_worker *w, creation *c, uint64_t adder, const graph_task *adds, uint64_t from, htc_error *error)
 {
     htc_status status = directory_of(w, adds->task, &c->directory);
     if (status == HTC_OK)
         status = text_of(w, w->flow.inputs, &c->inputs);
     if (status == HTC_OK)
-        status = htc__submission_added(&c->submission, &w->env, c->flow, &w->flow, w->options.flow, adder, adds, from, number, c->directory, c->inputs, error);
+        status = htc__submission_added(&c->submission, &w->env, c->flow, &w->flow, w->options.flow, adder, adds, from, c->directory, c->inputs, error);
     return status;
 }
 
@@ -171,7 +173,7 @@ static void refuse(htc_worker *w, running *x, const char *why)
 /* It is added as it stands, or the task has failed: what is refused later is nobody's to mend. */
 static htc_status try_records(htc_worker *w, creation *c, const running *x, const node *n, htc_error *error)
 {
-    htc_status status = creation_begin(w, c, x->id, &n->task, w->flow.tasks, n->ledger, error);
+    htc_status status = creation_begin(w, c, x->id, &n->task, w->flow.tasks, error);
     for (uint64_t i = 0; i < htc_flow_total(c->flow) && status == HTC_OK; i++) {
         flow_key k;
         status = htc__submission_task(&c->submission, i, &k, &w->buf);
@@ -211,7 +213,10 @@ static void keep_text(htc_worker *w, running *x, const node *n, htc_bytes text)
     if (status == HTC_ENOMEM) {
         htc_runtime_break(w->runtime, status, "adding tasks");
     } else if (status != HTC_OK) {
-        (void)snprintf(why, sizeof why, "%.60s%s%.120s%s%.60s", e.where, e.where[0] ? ": " : "", e.text[0] ? e.text : htc_strerror(status), e.hint[0] ? "; " : "", e.hint);
+        char line[24] = "";
+        if (e.line)
+            (void)snprintf(line, sizeof line, "line %u: ", e.line);
+        (void)snprintf(why, sizeof why, "%s%.50s%s%.110s%s%.60s", line, e.where, e.where[0] ? ": " : "", e.text[0] ? e.text : htc_strerror(status), e.hint[0] ? "; " : "", e.hint);
         refuse(w, x, why);
     } else if (tasks) {
         memcpy(x->added, text.data, text.len);
@@ -273,14 +278,18 @@ static void is_noted(htc_worker *w, uint64_t id)
         w->noted[w->n_noted++] = id;
 }
 
-static void note_is_known(htc_worker *w, addition *a, uint64_t from)
+static void note_is_known(htc_worker *w, addition *a, const graph_task *t)
 {
     is_noted(w, a->id);
     if (a->ledger == NOBODYS) {
         addition_free(w, a);
         return;
     }
-    a->from = from;
+    a->from = t->added_from;
+    a->home = t->added_home;
+    a->cancelled = t->added_cancelled;
+    a->task.added_home = a->home;
+    a->task.added_cancelled = a->cancelled;
     a->phase = ADD_CREATE;
 }
 
@@ -302,7 +311,7 @@ static void record_is(htc_worker *w, addition *a, htc_bytes value, uint64_t vers
     }
     a->n = a->task.n_added;
     if (a->task.added_from)
-        note_is_known(w, a, a->task.added_from);
+        note_is_known(w, a, &a->task);
     else
         a->phase = ADD_DRAW;
 }
@@ -395,9 +404,12 @@ static void drawn(void *role, void *ctx, const htc_kv_result *r)
 /* What stands in the header for others is looked at: one that was noted makes room. */
 static void help(htc_worker *w)
 {
-    for (uint32_t i = 0; i < w->flow.n_drawn; i++)
-        if (!find(w, w->flow.drawn[i].task))
-            (void)addition_new(w, w->flow.drawn[i].task, NOBODYS);
+    uint32_t first = (uint32_t)htc_rng_below(w->env.rng, w->flow.n_drawn);
+    for (uint32_t i = 0; i < HELPED_MAX; i++) { /* others help others */
+        uint64_t id = w->flow.drawn[(first + i) % w->flow.n_drawn].task;
+        if (!find(w, id))
+            (void)addition_new(w, id, NOBODYS);
+    }
     w->draw_at = w->now + DRAW_AGAIN;
 }
 
@@ -468,7 +480,7 @@ static void noted(void *role, void *ctx, const htc_kv_result *r)
         return;
     a->asked = 0;
     if (r->status == HTC_OK) {
-        note_is_known(w, a, a->from);
+        note_is_known(w, a, &(graph_task){ .added_from = a->from, .added_home = a->home, .added_cancelled = a->cancelled });
         return;
     }
     a->phase = ADD_READ;
@@ -486,7 +498,7 @@ static void note(htc_worker *w, addition *a)
     *ctx = a->id;
     htc_buf_init(&children, &w->env, 0);
     htc__addition_children(&a->task, a->creation.flow, a->from, &children);
-    (void)htc__graph_note_added(&t, a->from, htc_buf_bytes(&children));
+    (void)htc__graph_note_added(&t, a->from, a->home, a->cancelled, htc_buf_bytes(&children));
     htc__graph_write(&w->buf, &t);
     if (children.status != HTC_OK)
         w->buf.status = children.status;
@@ -555,7 +567,7 @@ static void create(htc_worker *w, addition *a)
     htc_buf        all;
     if (!parsed(w, a))
         return;
-    htc_status status = a->creation.submission.flow ? HTC_OK : creation_begin(w, &a->creation, a->id, &a->task, a->from, a->ledger, NULL);
+    htc_status status = a->creation.submission.flow ? HTC_OK : creation_begin(w, &a->creation, a->id, &a->task, a->from, NULL);
     creating  *c = status == HTC_OK ? htc_runtime_context(w->runtime, sizeof *c) : NULL;
     if (status != HTC_OK)
         htc_runtime_break(w->runtime, status == HTC_ENOMEM ? status : HTC_ECORRUPT, "adding tasks");
@@ -575,16 +587,37 @@ static void create(htc_worker *w, addition *a)
     htc_buf_free(&all);
 }
 
-/* ---- COUNT ---- */
+/* ---- where they are live ---- */
 
-/* What is live in a ledger stays so few tasks that no subset of them is too many spans. */
-static int has_room(const own *o, uint32_t n)
+/* As many as a ledger is home to, with those that are on their way to it. */
+static int has_room(const htc_worker *w, const own *o, uint32_t n)
 {
-    uint64_t live = htc__ids_count(&o->now.live) - o->n_ended;
-    for (uint32_t i = 0; i < o->n_ended; i++)
-        live += o->ended[i].n_added;
-    return live + n <= LEDGER_HOME && o->now.live.n + o->n_ended + 2 < LEDGER_LIVE_MAX;
+    uint64_t        live = htc__ids_count(&o->now.live);
+    const addition *a;
+    for (a = w->additions; a; a = a->hh.next)
+        live += a->home == o->number && a->phase >= ADD_NOTE ? a->n : 0;
+    return live + n <= LEDGER_HOME && o->now.n_in < LEDGER_IN_MAX / 2;
 }
+
+/* Of one that nobody here answers for: the ledger that it waited in itself. 0: one more of ours is wanted first. */
+static int choose_home(htc_worker *w, addition *a)
+{
+    own *o = htc__worker_own(w, a->ledger);
+    a->home = a->ledger == NOBODYS ? a->task.home : a->ledger;
+    if (!o || has_room(w, o, a->n))
+        return 1;
+    EACH_OWN(w, o)
+    if (has_room(w, o, a->n)) {
+        a->home = o->number;
+        return 1;
+    }
+    w->wants_ledger = 1;
+    htc__worker_survey_soon(w, 0);
+    a->at = w->now + AGAIN_NS;
+    return 0;
+}
+
+/* ---- COUNT ---- */
 
 int htc__worker_addition_waits(const htc_worker *w, const node *n)
 {
@@ -592,76 +625,26 @@ int htc__worker_addition_waits(const htc_worker *w, const node *n)
     return a && a->ledger == n->ledger && a->phase != ADD_COUNT;
 }
 
-int htc__worker_addition_counts(htc_worker *w, own *o, const node *n, ended_task *e)
+void htc__worker_addition_counts(const htc_worker *w, const node *n, ended_task *e)
 {
     const addition *a = find(w, n->id);
-    if (!a || a->ledger != o->number)
-        return 1;
-    if (!has_room(o, a->n)) {
-        o->crowded = 1;
-        o->room_at = w->now + AGAIN_NS;
-        return 0;
-    }
+    if (!a || a->ledger != n->ledger)
+        return;
     e->added_from = a->from;
+    e->added_home = a->home;
     e->n_added = a->n;
-    return 1;
 }
 
-void htc__worker_room_again(htc_worker *w, own *o)
+void htc__worker_added(htc_worker *w, own *o, const ended_task *e)
 {
-    const addition *a;
-    o->room_at = HTC_NEVER;
-    for (a = w->additions; a; a = a->hh.next)
-        if (a->ledger == o->number && a->phase == ADD_COUNT)
-            let_count(w, a);
-}
-
-/* ---- room ---- */
-
-static int can_take_in(const own *o)
-{
-    return !o->writing && !o->reading && !o->holds && !o->unsure && o->now.n_in < LEDGER_IN_MAX / 2 && htc__ids_count(&o->now.live) < LEDGER_HOME / 4;
-}
-
-/* Of what is ready here, from the end: to another ledger of ours, so that it is no other worker's. */
-static uint32_t movable(const htc_worker *w, const own *o, ledger_span *ids)
-{
-    uint32_t n = 0;
-    uint64_t left = LEDGER_HOME / 2;
-    for (uint32_t i = o->now.live.n; i > 0 && left; i--)
-        for (uint64_t id = o->now.live.at[i - 1].to; id > o->now.live.at[i - 1].from && left; id--) {
-            const node *x = htc__worker_node(w, id - 1);
-            if (!x || x->phase != NODE_READY || x->push || !htc__ids_has(&o->next.live, (ledger_span){ id - 1, id }))
-                continue;
-            if (n && ids[n - 1].from == id)
-                ids[n - 1].from--;
-            else if (n < LEDGER_NOTE_MAX)
-                ids[n++] = (ledger_span){ id - 1, id };
-            else
-                return n;
-            left--;
-        }
-    return n;
-}
-
-void htc__worker_make_room(htc_worker *w, own *o)
-{
-    ledger_span ids[LEDGER_NOTE_MAX];
-    own        *to;
-    if (!o->crowded || w->leaving)
-        return;
-    o->crowded = 0;
-    EACH_OWN(w, to)
-    if (to != o && can_take_in(to))
-        break;
-    if (!to) {
-        w->wants_ledger = 1;
-        htc__worker_survey_soon(w, 0);
-        return;
-    }
-    uint32_t n = movable(w, o, ids);
-    if (n)
-        htc__worker_move(w, o, to->number, ids, n);
+    own *home = htc__worker_own(w, e->added_home);
+    w->figures.added += e->n_added;
+    if (!e->added_note)
+        htc__worker_nodes_add(w, o, (ledger_span){ e->added_from, e->added_from + e->n_added });
+    else if (home)
+        htc__worker_accept(w, home, o->number, e->added_note, 0, 1);
+    else
+        o->notes_at = w->now; /* whoever has it is reminded */
 }
 
 /* ---- the steps ---- */
@@ -672,7 +655,10 @@ static void step_one(htc_worker *w, addition *a)
     if (a->asked || w->now < a->at || htc_runtime_status(w->runtime) != HTC_OK)
         return;
     if (a->phase == ADD_DRAW && (d = htc__flow_drawn(&w->flow, a->id))) {
+        if (!choose_home(w, a))
+            return;
         a->from = d->from;
+        a->cancelled = d->cancelled;
         a->phase = ADD_NOTE;
     } else if (a->phase == ADD_DRAW && a->ledger == NOBODYS) {
         addition_free(w, a); /* it has gone from the header: noted, then */
@@ -687,12 +673,8 @@ static void step_one(htc_worker *w, addition *a)
 void htc__worker_additions(htc_worker *w)
 {
     addition *a, *next;
-    own      *o;
     if (!w->additions)
         return;
-    EACH_OWN(w, o)
-    if (w->now >= o->room_at)
-        htc__worker_room_again(w, o);
     HASH_ITER(hh, w->additions, a, next)
     step_one(w, a);
     draw_numbers(w);
@@ -703,14 +685,10 @@ htc_ns htc__worker_additions_deadline(const htc_worker *w)
 {
     htc_ns          at = HTC_NEVER;
     const addition *a;
-    const own      *o;
     for (a = w->additions; a; a = a->hh.next) {
         htc_ns of = a->phase == ADD_DRAW && w->draw_at > a->at ? w->draw_at : a->at;
         if (!a->asked && a->phase != ADD_COUNT && !(a->phase == ADD_DRAW && w->ending) && of < at)
             at = of;
     }
-    EACH_OWN(w, o)
-    if (w->additions && o->room_at < at)
-        at = o->room_at;
     return at;
 }

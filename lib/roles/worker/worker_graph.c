@@ -177,12 +177,8 @@ void htc__worker_count_told(htc_worker *w, own *o)
             i++;
         if (i == had) {
             ended_task e = { .id = n->id, .to = n->id + 1, .how = n->task.state };
-            if (htc__worker_addition_counts(w, o, n, &e)) {
-                o->ended[o->n_ended++] = e;
-            } else {
-                DL_DELETE(o->told_first, n);
-                n->held = 1;
-            }
+            htc__worker_addition_counts(w, n, &e);
+            o->ended[o->n_ended++] = e;
         }
         i = 0;
     }

@@ -181,11 +181,13 @@ int htc__worker_runs_flow(const htc_worker *w)
 static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
 {
     int      known = w->header_known, runs = known && w->flow.state == FLOW_RUNNING;
-    uint32_t marks = w->flow.n_marks;
+    uint32_t n_marks = w->flow.n_marks;
+    ledger_span marks[FLOW_MARKS_MAX];
     uint64_t tasks = w->flow.tasks;
     uint8_t  kind = w->flow.kind;
     if (w->header_known && version <= w->header_version)
         return;
+    memcpy(marks, w->flow.marks, n_marks * sizeof *marks);
     htc_buf_clear(&w->header_bytes);
     htc_put_raw(&w->header_bytes, value);
     w->header_version = version;
@@ -203,7 +205,7 @@ static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
     htc__worker_steal_policy(w);
     if (w->flow.state == FLOW_RUNNING && !runs)
         htc__worker_survey_soon(w, 0);
-    if (w->flow.state == FLOW_RUNNING && (w->flow.n_marks || marks))
+    if (w->flow.state == FLOW_RUNNING && (!runs || w->flow.n_marks != n_marks || memcmp(marks, w->flow.marks, n_marks * sizeof *marks) != 0))
         htc__worker_marked(w);
     if (known && w->flow.tasks != tasks && htc__worker_collects(w))
         w->collect_at = w->now; /* as many may be counted as there are now */
@@ -354,7 +356,7 @@ static void cancel_flow(htc_worker *w)
     if (!htc__worker_runs_flow(w) || w->ending)
         return;
     w->cancel_wanted = 0;
-    if (htc__flow_mark(&f, (ledger_span){ 0, w->flow.tasks }))
+    if (htc__flow_mark(&f, (ledger_span){ 0, w->flow.tasks }) == HTC_OK)
         change_header(w, &f, 1);
 }
 
@@ -367,7 +369,7 @@ static void look_for_the_end(htc_worker *w)
         f.state = FLOW_ENDED;
         f.counts = w->total;
         change_header(w, &f, 0);
-    } else if (w->total.failed > w->flow.max_fails && htc__flow_mark(&f, (ledger_span){ 0, w->flow.tasks })) {
+    } else if (w->total.failed > w->flow.max_fails && htc__flow_mark(&f, (ledger_span){ 0, w->flow.tasks }) == HTC_OK) {
         change_header(w, &f, 0);
     }
 }

@@ -114,7 +114,6 @@ own *htc__worker_take_up(htc_worker *w, uint64_t number, const ledger *l, uint64
     o->news_gap = NEWS_NS;
     o->notes_at = w->now + o->notes_gap;
     o->news_at = w->now + o->news_gap;
-    o->room_at = HTC_NEVER;
     o->counts_gap = AGAIN_NS;
     o->counts_at = w->now;
     htc__worker_owner_is(w, number, w->id);
@@ -216,8 +215,7 @@ static void nodes_left(htc_worker *w, own *o)
         const ended_task *e = &o->ended[i];
         htc__worker_nodes_gone(w, o, (ledger_span){ e->id, e->to });
         if (e->n_added)
-            htc__worker_nodes_add(w, o, (ledger_span){ e->added_from, e->added_from + e->n_added });
-        w->figures.added += e->n_added;
+            htc__worker_added(w, o, e);
     }
     for (uint32_t i = 0; i < o->n_asks; i++) {
         const ledger_note *n = o->asks[i].note ? htc__ledger_note(&o->next, o->asks[i].note) : NULL;
@@ -256,8 +254,6 @@ static void changed(void *role, void *ctx, const htc_kv_result *r)
     htc__worker_given(w, o, 1);
     if (accepts)
         accept_stored(w, o);
-    if (o->room_at != HTC_NEVER)
-        htc__worker_room_again(w, o);
     htc__worker_counts_changed(w, o);
 }
 
@@ -285,9 +281,9 @@ static uint32_t add_ended(const htc_worker *w, own *o)
 {
     uint32_t sent = 0;
     for (; sent < o->n_ended; sent++)
-        if (o->ended[sent].n_added && o->next.live.n + 2 > LEDGER_LIVE_MAX)
+        if (o->ended[sent].n_added && (o->next.live.n + 2 > LEDGER_LIVE_MAX || o->next.n_out == LEDGER_OUT_MAX))
             break;
-        else if (htc__worker_count(w, &o->next, &o->ended[sent], sent >= o->in_block) != HTC_OK)
+        else if (htc__worker_count(w, o->number, &o->next, &o->ended[sent], sent >= o->in_block) != HTC_OK)
             break; /* no room for more: with the next change */
     return sent;
 }
@@ -306,7 +302,7 @@ static int add_cancelled(htc_worker *w, own *o)
             s.to = m.to < s.to ? m.to : s.to;
             if (s.from >= s.to)
                 continue;
-            htc_status status = htc__worker_count(w, &o->next, &(ended_task){ .id = s.from, .to = s.to, .how = GRAPH_CANCELLED, .status = HTC_ECANCELLED }, 1);
+            htc_status status = htc__worker_count(w, o->number, &o->next, &(ended_task){ .id = s.from, .to = s.to, .how = GRAPH_CANCELLED, .status = HTC_ECANCELLED }, 1);
             if (status == HTC_AGAIN)
                 o->marked = 1; /* the rest with the next change */
             if (status != HTC_OK)
@@ -363,6 +359,8 @@ static void change(htc_worker *w, own *o)
     some |= o->ended_sent > 0 || o->asks_sent > 0;
     some |= hands(w, o);
     if (!some) {
+        if (o->n_ended) /* there was no room: not before some note is cleared */
+            o->write_at = w->now + FULL_NS;
         htc__worker_given(w, o, 1); /* those who get nothing */
         return;
     }

@@ -74,7 +74,16 @@ void htc__worker_log_begin(own *o)
         o->in_block = 0;
 }
 
-htc_status htc__worker_count(const htc_worker *w, ledger *l, const ended_task *e, int log)
+/* What it adds is live here, or on its way to the ledger that is its home. */
+static htc_status add_tasks(ledger *l, uint64_t number, ended_task *e)
+{
+    ledger_span s = { e->added_from, e->added_from + e->n_added };
+    htc_status  status = htc__ids_add(&l->live, s);
+    e->added_note = 0;
+    return status == HTC_OK && e->added_home != number ? htc__ledger_give(l, &s, 1, e->added_home, &e->added_note) : status;
+}
+
+htc_status htc__worker_count(const htc_worker *w, uint64_t number, ledger *l, ended_task *e, int log)
 {
     ledger_span   s = { e->id, e->to };
     uint64_t      n = e->to - e->id;
@@ -84,7 +93,7 @@ htc_status htc__worker_count(const htc_worker *w, ledger *l, const ended_task *e
         return HTC_AGAIN;
     htc_status status = htc__ledger_commit(l, &s, 1, &c);
     if (status == HTC_OK && e->n_added)
-        status = htc__ids_add(&l->live, (ledger_span){ e->added_from, e->added_from + e->n_added });
+        status = add_tasks(l, number, e);
     if (status == HTC_OK && log)
         add(w, &l->log, e);
     return status;

@@ -43,6 +43,7 @@
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
 #define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
 #define AGAIN_NS   (100 * HTC_MS)   /* after a store that did not answer */
+#define FULL_NS    (10 * HTC_MS)    /* where a ledger had no room for what has ended */
 #define NOTES_NS   HTC_SECOND       /* a note that is not answered for: look; doubled up to GAP_MAX */
 #define GAP_MAX    (64 * HTC_SECOND)
 #define NEWS_NS    (2 * HTC_SECOND) /* without news of what waits: look; doubled up to */
@@ -59,7 +60,8 @@ typedef struct ended_task {
     int32_t  status;
     uint32_t attempt;    htc_ns   began, ended;  /* wall clock; 0: it never ran */
     uint32_t n_added;       /* of a graph: so many are live in its stead, from added_from on */
-    uint64_t added_from;
+    uint64_t added_from, added_home; /* in that ledger */
+    uint64_t added_note;    /* which is another one: the note that carries them; 0: none does */
 } ended_task;
 
 /* A thief who waits for a ledger's next change. */
@@ -68,7 +70,6 @@ typedef struct thief_ask {
     uint64_t seq, to;
     uint64_t note, tasks; /* what it gets with the change that is under way; note 0: nothing yet */
     uint64_t push;        /* nobody has asked: a worker that has what tasks read; 0: a thief */
-    uint8_t  self;        /* to is a ledger of ours */
 } thief_ask;
 
 typedef struct own {
@@ -116,8 +117,6 @@ typedef struct own {
     ledger_counts  counted;             /* as who looks for the end has said to know */
     htc_ns         counts_at, counts_gap;
     uint32_t       n_additions; /* tasks of its that add others, and are not counted */
-    uint8_t        crowded;     /* there was no room for what one adds; */
-    htc_ns         room_at;     /* seen again then, or when it changes */
     struct node   *told_first; /* ended, and their children know; to be counted */
     UT_hash_handle hh;
 } own;
@@ -376,7 +375,7 @@ void   htc__worker_marked(htc_worker *w); /* the header's marks have changed */
 int  htc__worker_log_waits(htc_worker *w, own *o); /* 1: a block is to be stored before the next change, and is on its way */
 void htc__worker_log_begin(own *o); /* next is made of now: what is in a block is not in its record */
 /* Counted, and of a bag noted in the log. HTC_AGAIN: the log is full, with the next change; as htc__ledger_commit. It changes nothing then. */
-htc_status htc__worker_count(const htc_worker *w, ledger *l, const ended_task *e, int log);
+htc_status htc__worker_count(const htc_worker *w, uint64_t number, ledger *l, ended_task *e, int log);
 
 /* worker_functions.c: function tasks, which the host calls in batches (HTC_CALL_RUN_SPAN) */
 uint64_t htc__worker_span(const htc_worker *w, uint32_t kind, uint64_t ready); /* of a bag: how many at once */
@@ -450,9 +449,8 @@ int    htc__worker_addition_text(htc_worker *w, running *x, const graph_task *t)
 void   htc__worker_addition(htc_worker *w, const node *n); /* it is done, and adds tasks */
 void   htc__worker_addition_left(htc_worker *w, const node *n);
 int    htc__worker_addition_waits(const htc_worker *w, const node *n); /* what it adds is not all there */
-int    htc__worker_addition_counts(htc_worker *w, own *o, const node *n, ended_task *e); /* 0: there is no room */
-void   htc__worker_room_again(htc_worker *w, own *o); /* there may be */
-void   htc__worker_make_room(htc_worker *w, own *o);  /* with this change, if that is possible */
+void   htc__worker_addition_counts(const htc_worker *w, const node *n, ended_task *e); /* with what it adds */
+void   htc__worker_added(htc_worker *w, own *o, const ended_task *e); /* it is counted */
 void   htc__worker_additions(htc_worker *w);
 htc_ns htc__worker_additions_deadline(const htc_worker *w);
 void   htc__worker_additions_free(htc_worker *w);
@@ -491,7 +489,6 @@ void   htc__worker_group_changed(htc_worker *w);
 void   htc__worker_steal_policy(htc_worker *w); /* by the header */
 void   htc__worker_give(htc_worker *w, own *o);  /* puts notes for who asks into next */
 void   htc__worker_given(htc_worker *w, own *o, int stored); /* tells them */
-void   htc__worker_move(htc_worker *w, own *o, uint64_t to, const ledger_span *ids, uint32_t n); /* with this change, to a ledger of ours */
 void   htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer, int pushed);
 void   htc__worker_read_note(htc_worker *w, own *o); /* o->accept, where it stands */
 void   htc__worker_accept_next(htc_worker *w, own *o); /* one of o->notes, if nothing is under way */

@@ -88,26 +88,6 @@ static int give_to(htc_worker *w, own *o, thief_ask *a)
     return 1;
 }
 
-void htc__worker_move(htc_worker *w, own *o, uint64_t to, const ledger_span *ids, uint32_t n)
-{
-    ledger    before = o->next;
-    thief_ask a = { .to = to, .self = 1 };
-    if (o->n_asks == ASKS_MAX || htc__ledger_give(&o->next, ids, n, to, &a.note) != HTC_OK)
-        return;
-    htc__ledger_write(&w->buf, &o->next);
-    if (w->buf.status != HTC_OK || w->buf.len > LEDGER_BYTES_GIVE) {
-        o->next = before;
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        for (uint64_t id = ids[i].from; id < ids[i].to; id++)
-            if (htc__ids_has(&o->ready, (ledger_span){ id, id + 1 }))
-                (void)htc__ids_remove(&o->ready, (ledger_span){ id, id + 1 });
-    mark_given(w, o, ids, n);
-    o->asks[o->n_asks++] = a;
-    o->asks_sent++;
-}
-
 void htc__worker_give(htc_worker *w, own *o)
 {
     o->asks_sent = 0;
@@ -121,7 +101,6 @@ void htc__worker_give(htc_worker *w, own *o)
             a->note = a->tasks = 0;
     }
     htc__worker_pushes_over(w, o);
-    htc__worker_make_room(w, o);
 }
 
 void htc__worker_given(htc_worker *w, own *o, int stored)
@@ -129,11 +108,7 @@ void htc__worker_given(htc_worker *w, own *o, int stored)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < o->n_asks; i++) {
         thief_ask a = o->asks[i];
-        own      *ours = a.self ? htc__worker_own(w, a.to) : NULL;
-        if (a.self) {
-            if (stored && ours)
-                htc__worker_accept(w, ours, o->number, a.note, 0, 1);
-        } else if (stored && a.note) {
+        if (stored && a.note) {
             w->figures.given += a.push ? 0 : a.tasks;
             w->figures.pushed += a.push ? a.tasks : 0;
             htc__worker_say(w, a.peer, a.push ? HTC_WIRE_WORKER_NOTE : HTC_WIRE_WORKER_GIVEN,

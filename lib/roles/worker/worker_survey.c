@@ -59,7 +59,6 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
     htc_worker *w = role;
     survey      *s = w->survey;
     uint64_t     number = *(uint64_t *)ctx;
-    own         *o;
     htc_runtime_context_free(w->runtime, ctx);
     if (!s)
         return;
@@ -68,9 +67,6 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
         s->took = 1;
         htc__worker_take_up(w, number, &s->taking, r->version);
         htc_steal_nudge(&w->thief, w->now);
-        EACH_OWN(w, o)
-        if (o->room_at != HTC_NEVER)
-            o->room_at = w->now;
     }
     s->at++;
     if (s->took || r->status == HTC_MISMATCH || s->at < s->n)

@@ -267,7 +267,7 @@ static htc_status task_bytes(htc_worker *w, htc_bytes from, uint64_t id, htc_byt
     if (status != HTC_OK)
         return status == HTC_ENOMEM ? status : HTC_ECORRUPT;
     htc_task copy = *t;
-    copy.index = id;
+    copy.index = htc__flow_shown(&w->flow, id);
     *kind = t->kind;
     status = htc_task_to_bytes(&w->env, &copy, bytes);
     htc_task_destroy(t);
@@ -362,7 +362,7 @@ static uint64_t equal_nodes(const htc_worker *w, const node *first, uint64_t rea
 /* Tasks from id; how many is said, and of functions may be several. */
 static uint64_t begin(htc_worker *w, const own *o, uint64_t id, uint64_t ready, node *n)
 {
-    htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, id, attempt_number(w) }, .count = w->flow.tasks };
+    htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, id, attempt_number(w) }, .count = w->flow.tasks - w->flow.added };
     running    *x = htc__alloc(&w->env, sizeof *x);
     uint32_t    kind = HTC_TASK_COMMAND;
     htc_status  status = x ? task_bytes(w, n && n->task.task.len ? n->task.task : w->flow.task, id, &g.task, &kind) : HTC_ENOMEM;
@@ -387,7 +387,7 @@ static uint64_t begin(htc_worker *w, const own *o, uint64_t id, uint64_t ready, 
 
 void htc__worker_begin_remake(htc_worker *w, remake *r)
 {
-    htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, r->id, attempt_number(w) }, .count = w->flow.tasks };
+    htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, r->id, attempt_number(w) }, .count = w->flow.tasks - w->flow.added };
     running    *x = htc__alloc(&w->env, sizeof *x);
     uint32_t    kind = HTC_TASK_COMMAND;
     htc_status  status = x ? task_bytes(w, r->task.task.len ? r->task.task : w->flow.task, r->id, &g.task, &kind) : HTC_ENOMEM;

@@ -109,7 +109,7 @@ static void looked(flow_submit *s, const htc_kv_result *r)
     int changes = f.places.rule != s->rule;
     f.places.rule = s->rule;
     if (s->marked.from < s->marked.to)
-        changes |= htc__flow_mark(&f, s->marked);
+        changes |= htc__flow_mark(&f, s->marked) == HTC_OK;
     if (f.state == FLOW_RUNNING && changes) {
         htc_buf_clear(&s->mark);
         htc__flow_write(&s->mark, &f);
