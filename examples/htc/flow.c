@@ -49,6 +49,7 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { OF(RUN), { "scratch", 0, OPT_FLAG, &k->scratch, NULL, "run each task in a directory of its own: bring what it reads (in=), keep what it makes (out=)" } },
         { RUNS | OF(SET), { "policy", 0, OPT_TEXT, &k->policy, "NAME", "where tasks wait that read files: flds, rlds, mdl or mlb (flds)" } },
         { RUNS | OF(SET), { "steal", 0, OPT_TEXT, &k->steal, "NAME", "whom idle workers ask: random, static, near, mesh-2d, mesh-3d, one, two, log2 or sqrt" } },
+        { OF(RUN), { "layout", 0, OPT_TEXT, &k->layout, "HOW", "where tasks begin: each (slot has as many), one (agent has them) or random (each)" } },
         { OF(RUN), { "tt", 0, OPT_TEXT, &k->tt, "TIME[:RULE]", "of flds: tasks that wait longer may be stolen (10s); RULE: fixed, steal or move" } },
         { OF(RUN), { "slots", 0, OPT_COUNT, &k->slots, "N", "of the system that is started where none runs" } },
         { OF(RUN), { "keep", 0, OPT_FLAG, &k->keep, NULL, "keep that system's directory, with what tasks printed" } },

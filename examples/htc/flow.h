@@ -13,7 +13,7 @@ typedef struct flow_call {
     cli        *c;
     words       w; /* behind the subcommand */
     /* which flow */
-    const char *format, *shape, *length, *data, *out, *to, *svg, *policy, *steal, *tt;
+    const char *format, *shape, *length, *data, *out, *to, *svg, *policy, *steal, *layout, *tt;
     words       programs; /* KIND=PROGRAM */
     double      time_scale, size_scale;
     int64_t     tasks, degree, seed;

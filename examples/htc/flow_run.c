@@ -209,6 +209,14 @@ static int adds_tasks(const htc_flow *f)
     return some;
 }
 
+static htc_status read_layout(flow_call *k, htc_flows_options *o)
+{
+    static const char *const layouts[] = { [HTC_FLOWS_EACH] = "each", [HTC_FLOWS_ONE] = "one", [HTC_FLOWS_RANDOM] = "random" };
+    while (o->layout <= HTC_FLOWS_RANDOM && strcmp(k->layout, layouts[o->layout]) != 0)
+        o->layout++;
+    return o->layout <= HTC_FLOWS_RANDOM ? HTC_OK : cli_error(k->c, HTC_EUSAGE, "--layout", "each, one and random are known", "there is no layout %.40s", k->layout);
+}
+
 static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
 {
     uint64_t          seats = seats_of(k, of->flow ? of->tasks : UINT64_MAX);
@@ -219,6 +227,8 @@ static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
     o.policy = k->policy;
     o.steal = k->steal;
     htc_status s = k->tt ? read_tt(k, &o) : HTC_OK;
+    if (s == HTC_OK && k->layout)
+        s = read_layout(k, &o);
     if (s != HTC_OK)
         return s;
     o.workers = seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;

@@ -36,6 +36,13 @@ extern "C" {
 #endif
 
 /** How a flow is submitted; every field's zero is its default. */
+typedef enum htc_flows_layout {
+    HTC_FLOWS_EACH = 0, /**< every worker that is expected has as many (of a graph at most 2048 together) */
+    HTC_FLOWS_ONE,      /**< one worker has all, or as many of a graph as one ledger has; the others steal */
+    HTC_FLOWS_RANDOM    /**< each task is any worker's, so that some have more than others */
+} htc_flows_layout;
+
+/** How a flow is run. Every field's zero is its default. */
 typedef struct htc_flows_options {
     size_t      size;      /**< sizeof(htc_flows_options) */
     const char *user;      /**< whose tasks they are, at most 63 bytes; NULL: "" */
@@ -54,10 +61,11 @@ typedef struct htc_flows_options {
     uint64_t    ratio;     /**< of "flds" and "rlds", in millionths; 0: 500,000 */
     uint64_t    bytes_per_s; /**< between two nodes, for these policies; 0: 125,000,000 */
     uint32_t    owner;     /**< HTC_FLOW_USER of its number (htcsched/work.h) */
+    uint32_t    layout;    /**< htc_flows_layout: where tasks are at first */
 } htc_flows_options;
 
 /** Options that are all default. */
-#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
+#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
 /** Where a flow stands. */
 typedef enum htc_flows_state {

@@ -5,6 +5,9 @@
 
 #include "alloc_fail.h"
 #include "htcsched/flows.h"
+#include "property.h"
+#include "roles/worker/graph_task.h"
+#include "roles/worker/ledger.h"
 
 TestSuite(flows_records);
 
@@ -37,7 +40,7 @@ static uint64_t stored(htc_store *store)
 Test(flows_records, are_those_that_submitting_stores)
 {
     htc_store_options memory = { .size = sizeof memory, .address = "memory:" };
-    htc_flows_options o[] = { HTC_FLOWS_OPTIONS_INIT, { sizeof o[0], "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0 } };
+    htc_flows_options o[] = { HTC_FLOWS_OPTIONS_INIT, { sizeof o[0], "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0, HTC_FLOWS_RANDOM } };
     for (size_t i = 0; i < sizeof texts / sizeof *texts * 2; i++) {
         htc_store         *store = NULL;
         htc_flows_records *records = NULL;
@@ -63,6 +66,53 @@ Test(flows_records, are_those_that_submitting_stores)
     }
 }
 
+/* Every task is live in one ledger, and says which; of a graph no ledger has more than it is home to. */
+Test(flows_records, tasks_are_laid_out_as_is_asked)
+{
+    PROPERTY (rng, 150) {
+        htc_flow          *f = NULL;
+        htc_flows_records *records = NULL;
+        htc_kv_request     q = { 0 };
+        htc_flows_options  o = HTC_FLOWS_OPTIONS_INIT;
+        htc_flow_generator g = { .size = sizeof g };
+        uint64_t           tasks = 1 + htc_rng_below(&rng, htc_rng_below(&rng, 4) ? 300 : 9000), next = 0, ledgers = 0, largest = 0, least = tasks;
+        int                bag = htc_rng_below(&rng, 2) == 0;
+        g.shape = bag ? HTC_FLOW_BAG : HTC_FLOW_FANOUT;
+        g.tasks = tasks;
+        g.degree = 2;
+        o.layout = (uint32_t)htc_rng_below(&rng, 3);
+        o.workers = 1 + (uint32_t)htc_rng_below(&rng, 20);
+        HOLDS(htc_flow_generate(NULL, &g, &f) == HTC_OK && htc_flow_total(f) == tasks);
+        HOLDS(htc_flows_records_create(NULL, f, &o, 1 + htc_rng_below(&rng, 1000), &records, NULL) == HTC_OK);
+        uint64_t home[300];
+        for (uint64_t k = 1; k + 1 < htc_flows_records_count(records); k++) {
+            ledger     l;
+            graph_task t;
+            HOLDS(htc_flows_records_get(records, k, &q) == HTC_OK);
+            if (htc__ledger_read(q.value, &l) == HTC_OK) {
+                uint64_t n = htc__ids_count(&l.live);
+                HOLDS(l.live.n == (n > 0) && (n == 0 || l.live.at[0].from == next) && (bag || n <= LEDGER_HOME));
+                for (uint64_t i = 0; i < n && next + i < 300; i++)
+                    home[next + i] = ledgers;
+                next += n;
+                ledgers++;
+                largest = n > largest ? n : largest;
+                least = n < least ? n : least;
+            } else {
+                HOLDS(htc__graph_read(q.value, &t) == HTC_OK);
+                uint64_t id = k - 1 - ledgers;
+                HOLDS(id >= 300 || t.home == home[id]);
+            }
+        }
+        HOLDS(next == tasks);
+        HOLDS(o.layout != HTC_FLOWS_ONE || ledgers == (bag ? 1 : (tasks - 1) / LEDGER_HOME + 1));
+        HOLDS(o.layout != HTC_FLOWS_RANDOM || tasks > LEDGER_HOME / 2 || ledgers == o.workers || tasks == 1);
+        HOLDS(o.layout != HTC_FLOWS_EACH || tasks > 2000 || ledgers <= o.workers);
+        htc_flows_records_destroy(records);
+        htc_flow_destroy(f);
+    }
+}
+
 Test(flows_records, what_is_out_of_range_is_refused)
 {
     char               name[100] = { 0 };
@@ -70,7 +120,9 @@ Test(flows_records, what_is_out_of_range_is_refused)
     htc_flows_records *records = NULL;
     htc_error          error = { 0 };
     memset(name, 'a', sizeof name - 1);
-    htc_flows_options no_name = HTC_FLOWS_OPTIONS_INIT, no_place = HTC_FLOWS_OPTIONS_INIT, no_size = { 0 };
+    htc_flows_options no_name = HTC_FLOWS_OPTIONS_INIT, no_place = HTC_FLOWS_OPTIONS_INIT, no_size = { 0 }, no_layout = HTC_FLOWS_OPTIONS_INIT;
+    no_layout.layout = HTC_FLOWS_RANDOM + 1;
+    cr_expect(htc_flows_records_create(NULL, f, &no_layout, 1, &records, &error) == HTC_EINVAL);
     no_name.user = name;
     no_place.directory = "here";
     cr_expect(htc_flows_records_create(NULL, NULL, NULL, 1, &records, &error) == HTC_EINVAL && error.text[0]);
@@ -85,7 +137,7 @@ Test(flows_records, what_is_out_of_range_is_refused)
 
 Test(flows_records, memory_may_be_refused_at_any_step)
 {
-    htc_flows_options o = { sizeof o, "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0 };
+    htc_flows_options o = { sizeof o, "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0, HTC_FLOWS_RANDOM };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         htc_flow *f = read_flow(texts[i]);
         ALLOC_FAIL_EVERY (fail, 1000) {

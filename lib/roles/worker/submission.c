@@ -28,6 +28,8 @@ static htc_status check_names(const htc_flow *f, htc_error *error)
     return HTC_OK;
 }
 
+#define DRAWN_SINGLY 65536 /* tasks: beyond, as many are each worker's as make no difference */
+
 /* One entry that no other waits for stands for all its tasks. */
 static int is_bag(const htc_flow *f)
 {
@@ -130,10 +132,79 @@ htc_status htc__submission_options(submission *s, const htc_flows_options *optio
     s->directory = o.directory;
     s->inputs = o.inputs;
     s->owner = o.owner;
+    if (o.layout > HTC_FLOWS_RANDOM)
+        return htc__error(error, HTC_EINVAL, "there is no such layout of a flow");
+    s->layout = o.layout;
     s->header.tries = o.tries ? o.tries : 1;
     s->header.max_fails = o.max_fails ? o.max_fails : UINT64_MAX;
     *workers = o.workers;
     return HTC_OK;
+}
+
+/* How many each of so many workers has, when each task is any one's. The same for flows of as many tasks, so that runs can be compared. */
+static void draw_ends(submission *s, uint64_t tasks, uint32_t workers)
+{
+    htc_rng  rng = { tasks };
+    uint64_t end = 0, left = tasks;
+    for (uint32_t i = 0; i < workers; i++) {
+        uint64_t n = 0;
+        if (left > DRAWN_SINGLY)
+            n = i + 1 == workers ? left : left / (workers - i); /* as good as even */
+        else
+            for (uint64_t k = 0; k < left; k++)
+                n += htc_rng_below(&rng, workers - i) == 0;
+        end += n;
+        left -= n;
+        s->ends[i] = end;
+    }
+}
+
+/* Which ledger has which tasks. Of a graph none has more than one may; a worker whose share is larger has several. */
+static htc_status lay_out(submission *s, uint64_t tasks, uint32_t workers)
+{
+    uint64_t most = s->header.kind == FLOW_GRAPH ? LEDGER_HOME : tasks;
+    uint32_t shares = s->layout == HTC_FLOWS_ONE ? 1 : workers;
+    s->home = (tasks - 1) / shares + 1;
+    s->home = s->home > most ? most : s->home;
+    s->n_ledgers = (tasks - 1) / s->home + 1;
+    if (s->layout != HTC_FLOWS_RANDOM || s->n_ledgers == 1 || s->n_ledgers > shares)
+        return HTC_OK; /* where ledgers are full, they all are */
+    s->ends = htc__alloc(s->env, shares * sizeof *s->ends);
+    if (!s->ends)
+        return HTC_ENOMEM;
+    s->n_ledgers = shares;
+    draw_ends(s, tasks, shares);
+    for (uint32_t i = 0; i < shares; i++)
+        if (s->ends[i] - (i ? s->ends[i - 1] : 0) > most) { /* by chance */
+            htc__free(s->env, s->ends, shares * sizeof *s->ends);
+            s->ends = NULL;
+            s->n_ledgers = (tasks - 1) / s->home + 1;
+            return HTC_OK;
+        }
+    return HTC_OK;
+}
+
+static ledger_span tasks_of(const submission *s, uint64_t number)
+{
+    uint64_t from = number * s->home, to = from + s->home;
+    if (s->ends)
+        return (ledger_span){ number ? s->ends[number - 1] : 0, s->ends[number] };
+    return (ledger_span){ from, to < s->header.tasks ? to : s->header.tasks };
+}
+
+static uint64_t home_of(const submission *s, uint64_t task)
+{
+    uint64_t low = 0, high = s->n_ledgers - 1;
+    if (!s->ends)
+        return task / s->home;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (s->ends[middle] > task)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error)
@@ -157,11 +228,9 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
     s->header.tasks = tasks;
     s->header.inserted = tasks - htc_flow_total(given);
     s->header.kind = is_bag(given) ? FLOW_BAG : FLOW_GRAPH;
-    workers = workers ? workers : 1;
-    s->home = (tasks - 1) / workers + 1;
-    if (s->header.kind == FLOW_GRAPH && s->home > LEDGER_HOME)
-        s->home = LEDGER_HOME;
-    s->n_ledgers = (tasks - 1) / s->home + 1;
+    status = lay_out(s, tasks, workers ? workers : 1);
+    if (status != HTC_OK)
+        return status;
     status = s->directory ? HTC_OK : htc__submission_files_create(env, s->flow, s->inputs, &s->files, error);
     s->header.adds = adds(given) != 0;
     s->header.inputs = s->header.adds ? htc_bytes_of(s->inputs) : htc_bytes_of(NULL);
@@ -191,6 +260,8 @@ void htc__submission_free(submission *s)
     s->task = (htc_bytes){ NULL, 0 };
     htc__submission_files_destroy(s->files);
     s->files = NULL;
+    htc__free(s->env, s->ends, s->ends ? s->n_ledgers * sizeof *s->ends : 0);
+    s->ends = NULL;
     htc_flow_destroy(s->narrow);
     s->narrow = NULL;
 }
@@ -265,7 +336,7 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     graph_outcome outcome = { .status = s->cancelled ? (uint32_t)HTC_ECANCELLED : 0 };
     if (s->cancelled)
         (void)snprintf(outcome.reason, sizeof outcome.reason, "the task that adds it was cancelled");
-    htc__graph_write(b, &(graph_task){ .state = s->cancelled ? GRAPH_CANCELLED : GRAPH_OPEN, .outcome = outcome, .home = s->adder.len ? s->ledger : number / s->home, .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
+    htc__graph_write(b, &(graph_task){ .state = s->cancelled ? GRAPH_CANCELLED : GRAPH_OPEN, .outcome = outcome, .home = s->adder.len ? s->ledger : home_of(s, number), .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
                                        .children = htc_buf_bytes(&children), .task = task, .kind = htc_bytes_of(t->kind),
                                        .reads = htc_buf_bytes(&reads), .makes = htc_buf_bytes(&makes) });
     status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : makes.status != HTC_OK ? makes.status : name.status;
@@ -292,8 +363,7 @@ htc_status htc__submission_record(submission *s, uint64_t i, flow_key *key, htc_
         return task_record(s, i - s->n_ledgers, b);
     }
     ledger   l;
-    uint64_t from = i * s->home, to = from + s->home;
-    htc__ledger_init(&l, (ledger_span){ from, to < s->header.tasks ? to : s->header.tasks });
+    htc__ledger_init(&l, tasks_of(s, i));
     *key = htc__flow_key_ledger(s->id, i);
     htc__ledger_write(b, &l);
     return b->status;

@@ -16,6 +16,8 @@ typedef struct submission {
     htc_bytes       task;   /* of a bag: htc_task_to_bytes of one; else none. Freed by htc__submission_free */
     uint64_t        id, home; /* tasks that a ledger is home to */
     uint64_t        n_ledgers;
+    uint32_t        layout;  /* htc_flows_layout */
+    uint64_t       *ends;    /* of HTC_FLOWS_RANDOM: behind the last task of each ledger; NULL: home says */
     uint32_t        owner;     /* HTC_FLOW_USER of id */
     const char     *directory; /* of commands; NULL: private ones */
     const char     *inputs;    /* where what they read lies that no task makes; NULL: nowhere */
