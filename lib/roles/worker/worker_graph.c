@@ -469,9 +469,7 @@ static void write_end(htc_worker *w, node *n)
     a->run = n->run;
     a->len = w->buf.len;
     memcpy(a->bytes, w->buf.data, w->buf.len);
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC__BROKEN(task_unversioned) ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
-                                       .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf), .version = n->version }, 1, end_answered, a);
+    htc__worker_ask_together(w, &k, HTC__BROKEN(task_unversioned) ? HTC_KV_PUT : HTC_KV_CAS_VERSION, (htc_bytes){ a->bytes, a->len }, n->version, end_answered, a);
 }
 
 void htc__worker_node_ended(htc_worker *w, node *n)

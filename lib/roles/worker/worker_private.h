@@ -9,6 +9,7 @@
  *   worker_tasks.c    what is ready, what runs, what has ended and is not counted yet
  *   worker_graph.c    tasks with a record each: read, ended, cancelled
  *   worker_tell.c     children are told how a task ended, and owners that a task has news
+ *   worker_together.c what a step asks of single records goes to the store in few requests
  *   worker_steal.c    thief and victim; notes on their way
  *   worker_places.c   where a ready task waits, where tasks read files (locality.h)
  *   worker_data.c     what a task reads is brought, what it makes is kept (objects.h)
@@ -39,6 +40,7 @@
 #define NOTES_KEPT 8   /* beyond, who gave one reminds us */
 #define GROUP_MAX  1024
 #define READS_MAX  64  /* records in one request */
+#define TOGETHER   64  /* changes of records, likewise */
 #define GRAPH_LIVE 65536 /* tasks of a graph that are live in one ledger: LEDGER_HOME, and what may be given to it, are far fewer */
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
 #define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
@@ -250,6 +252,15 @@ typedef struct sum {
     UT_hash_handle hh;
 } sum;
 
+/* What is asked of single records in one step: together_add, then together_send. */
+typedef struct together {
+    uint32_t           n;
+    size_t             bytes;
+    struct asked_with *who; /* a context of the runtime; NULL: n is 0 */
+    flow_key           keys[TOGETHER];
+    htc_kv_request     requests[TOGETHER];
+} together;
+
 struct htc_worker {
     attempt_holder       holder; /* first */
     htc_env              env;
@@ -322,6 +333,7 @@ struct htc_worker {
         uint64_t load[GROUP_MAX];
     } round;
     htc_worker_figures   figures; /* what has been done */
+    together             together;
     htc_buf              buf;
 };
 
@@ -479,6 +491,11 @@ void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const w
 int  htc__worker_is_ledger(const htc_worker *w, uint64_t number); /* it was seen in the store: they stay */
 void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker);
 void htc__worker_tell_free(htc_worker *w);
+
+/* worker_together.c */
+/* One request of a record. value stays as it is until fn has been called, as does ctx. It leaves at the end of this step, or before. */
+void htc__worker_ask_together(htc_worker *w, const flow_key *key, uint32_t op, htc_bytes value, uint64_t version, htc_runtime_store_fn fn, void *ctx);
+void htc__worker_send_together(htc_worker *w);
 
 /* worker_steal.c */
 void   htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);

@@ -288,7 +288,7 @@ static void read_child(htc_worker *w, child *c)
     *id = c->id;
     c->busy = 1;
     w->tells++;
-    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, child_read, id);
+    htc__worker_ask_together(w, &k, HTC_KV_GET, (htc_bytes){ NULL, 0 }, 0, child_read, id);
 }
 
 /* All that it is to be told, in one change; what it knows as it is stored is done with. 1: there is something to be written. */
@@ -348,9 +348,7 @@ static void tell_child(htc_worker *w, child *c)
     memcpy(a->bytes, w->buf.data, w->buf.len);
     c->busy = 1;
     w->tells++;
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .version = c->version }, 1, told, a);
+    htc__worker_ask_together(w, &k, HTC_KV_CAS_VERSION, (htc_bytes){ a->bytes, a->len }, c->version, told, a);
 }
 
 /* Those remembered longest go first: the hash is in the order they came. */
