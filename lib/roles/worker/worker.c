@@ -147,7 +147,7 @@ static void revoked(void *role, void *ctx, const htc_kv_result *r)
 /* When nothing runs and everything is handed over the others may know at once that this one is gone. */
 static void leave(htc_worker *w)
 {
-    if (w->left || w->runs || w->over_runs || w->owns || w->remakes || w->survey || w->joining || w->registering)
+    if (w->left || !htc__worker_quiet(w) || w->owns || w->remakes || w->survey || w->joining || w->registering)
         return;
     w->left = 1;
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = w->epoch }, 1, revoked, NULL);

@@ -39,12 +39,24 @@ static void want_read(htc_worker *w, node *n)
     DL_APPEND(w->to_read, n);
 }
 
+static void end_forget(htc_worker *w, node *n)
+{
+    function_end *e = n->end;
+    n->end = NULL;
+    if (!e)
+        return;
+    w->ends--;
+    e->nodes--;
+    htc__worker_function_end_free(w, e);
+}
+
 static void node_free(htc_worker *w, node *n)
 {
     own     *o = htc__worker_own(w, n->ledger);
     running *x = n->run ? htc__worker_run(w, n->run) : NULL;
     if (x && x->over)
         htc__worker_forget_run(w, x, 0); /* END may still be stored: then what it has stored is the result */
+    end_forget(w, n);
     unqueue(w, n);
     htc__worker_place_left(w, n);
     htc__worker_addition_left(w, n);
@@ -364,16 +376,17 @@ static void write_end(htc_worker *w, node *n);
 /* Its attempt is not needed any more; keep: what it has stored is the result. */
 static void attempt_over(htc_worker *w, node *n, int keep)
 {
-    running *x = n->run ? htc__worker_run(w, n->run) : NULL;
+    running *x = n->run && !n->end ? htc__worker_run(w, n->run) : NULL;
     n->run = 0;
+    end_forget(w, n);
     if (x)
         htc__worker_forget_run(w, x, !keep);
 }
 
 static int is_ours(const htc_worker *w, const node *n, const graph_outcome *o)
 {
-    const running *x = n->run ? htc__worker_run((htc_worker *)(uintptr_t)w, n->run) : NULL;
-    return x && o->worker == w->id && o->epoch == w->epoch && o->attempt == x->attempt.id.attempt;
+    const running *x = n->run && !n->end ? htc__worker_run((htc_worker *)(uintptr_t)w, n->run) : NULL;
+    return (x || n->end) && o->worker == w->id && o->epoch == w->epoch && o->attempt == (n->end ? n->end->attempt : x->attempt.id.attempt);
 }
 
 /* The record says what became of it. */
@@ -410,6 +423,13 @@ static void end_answered(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(w->runtime, ctx);
 }
 
+static void outcome_of_function(const htc_worker *w, const function_end *e, graph_outcome *o)
+{
+    *o = (graph_outcome){ .worker = w->id, .epoch = w->epoch, .attempt = e->attempt, .status = (uint32_t)e->status, .exit_code = e->status != HTC_OK,
+                          .began = e->began, .ended = e->ended };
+    (void)snprintf(o->reason, sizeof o->reason, "%s", e->reason);
+}
+
 static void outcome_of(const htc_worker *w, const running *x, graph_outcome *o)
 {
     const htc_outcome *from = &x->attempt.outcome;
@@ -427,22 +447,25 @@ static void outcome_of(const htc_worker *w, const running *x, graph_outcome *o)
 static void write_end(htc_worker *w, node *n)
 {
     graph_task     t = n->task;
-    const running *x = n->run ? htc__worker_run(w, n->run) : NULL;
+    const running *x = n->run && !n->end ? htc__worker_run(w, n->run) : NULL;
     graph_outcome  outcome;
     end_of        *a;
     htc_status     status;
     htc_buf        made;
     htc_buf_init(&made, &w->env, 0);
-    if (x) {
-        outcome_of(w, x, &outcome);
-        int cancelled = outcome.status == (uint32_t)HTC_ECANCELLED;
+    if (x || n->end) {
+        if (n->end)
+            outcome_of_function(w, n->end, &outcome);
+        else
+            outcome_of(w, x, &outcome);
+        int cancelled = outcome.status == (uint32_t)HTC_ECANCELLED, final = n->end ? n->end->final : x->attempt.outcome.final;
         status = cancelled ? htc__graph_cancel(&t, outcome.reason) :
-                             htc__graph_end(&t, outcome.status == (uint32_t)HTC_OK, n->failures, x->attempt.outcome.final ? 0 : w->flow.tries, &outcome);
-        if (t.state == GRAPH_DONE)
+                             htc__graph_end(&t, outcome.status == (uint32_t)HTC_OK, n->failures, final ? 0 : w->flow.tries, &outcome);
+        if (t.state == GRAPH_DONE && x)
             htc__worker_data_put_made(x, &made);
         t.made = htc_buf_bytes(&made);
         t.made_by = made.len ? w->id : 0;
-        if (t.state == GRAPH_DONE) {
+        if (t.state == GRAPH_DONE && x) {
             t.added = (htc_bytes){ x->added, x->added_len };
             t.n_added = x->n_added;
         }
@@ -477,6 +500,36 @@ void htc__worker_node_ended(htc_worker *w, node *n)
     unqueue(w, n);
     n->phase = NODE_ENDING;
     write_end(w, n);
+}
+
+function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_status status, const char *reason, htc_ns began, htc_ns ended)
+{
+    size_t        size = sizeof(function_end) + strlen(reason) + 1;
+    function_end *e = htc__alloc(&w->env, size);
+    if (!e) {
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "noting how a function task ended");
+        return NULL;
+    }
+    *e = (function_end){ .attempt = number, .status = status, .began = began, .ended = ended, .size = size };
+    e->final = status == HTC_EINVAL || status == HTC_ENOTFOUND || status == HTC_EINPUT || status == HTC_ECORRUPT || status == HTC_EVERSION || status == HTC_EUNSUPPORTED;
+    memcpy(e->reason, reason, size - sizeof *e);
+    return e;
+}
+
+void htc__worker_function_end_free(htc_worker *w, function_end *end)
+{
+    if (end && !end->nodes)
+        htc__free(&w->env, end, end->size);
+}
+
+void htc__worker_function_ended(htc_worker *w, node *n, function_end *end)
+{
+    assert(!n->end);
+    n->run = ++w->last_run;
+    n->end = end;
+    end->nodes++;
+    w->ends++;
+    htc__worker_node_ended(w, n);
 }
 
 void htc__worker_node_cancel(htc_worker *w, node *n)

@@ -332,7 +332,7 @@ static int add_tries(own *o)
 /* What has been stored so far stays; a worker that leaves hands it to nobody when all of it is stored. */
 static int hands(htc_worker *w, own *o)
 {
-    o->handing = w->leaving && !w->runs && !w->over_runs && !o->n_ended && !o->told_first && !o->asks_sent;
+    o->handing = w->leaving && htc__worker_quiet(w) && !o->n_ended && !o->told_first && !o->asks_sent;
     if (o->handing)
         htc__ledger_take(&o->next, 0, 0);
     return o->handing;
@@ -381,7 +381,7 @@ static void change(htc_worker *w, own *o)
 static int has_cause(const htc_worker *w, const own *o)
 {
     return o->n_ended || o->told_first || o->n_asks || o->n_accepted || o->n_cleared || o->accept_read || o->marked || o->n_again ||
-           (w->leaving && !w->runs && !w->over_runs) || htc__worker_pushes(w, o);
+           (w->leaving && htc__worker_quiet(w)) || htc__worker_pushes(w, o);
 }
 
 static int is_due(const htc_worker *w, const own *o)

@@ -125,6 +125,17 @@ typedef struct own {
 
 /* ---- a task of a graph that is live in a ledger of ours ---- */
 
+/* How function tasks ended, all those of one answer that ended alike. Of a command its attempt says so, which is a hundred times as large. */
+typedef struct function_end {
+    uint64_t   nodes; /* that end like this, and for which END is asked */
+    uint32_t   attempt;
+    htc_status status;
+    uint8_t    final;
+    htc_ns     began, ended; /* wall clock */
+    size_t     size;         /* of this */
+    char       reason[];
+} function_end;
+
 typedef enum node_phase {
     NODE_UNREAD, /* its record is to be read */
     NODE_WAITING, /* for parents */
@@ -148,6 +159,7 @@ typedef struct node {
     uint32_t       untold;
     uint64_t       telling; /* the number of what its children are told in this life of the node */
     uint64_t       run;   /* NODE_RUNNING, NODE_ENDING: the attempt; 0: it is being cancelled */
+    function_end  *end; /* NODE_ENDING: of a function task; else run's attempt says how it ended */
     uint32_t       failures; /* of the record that the attempt began with */
     uint64_t       lacks;    /* NODE_LACKING: who made it */
     uint8_t        hopeless; /* that task could not make it again */
@@ -309,6 +321,7 @@ struct htc_worker {
     running             *runs;     /* that the host has */
     running             *over_runs;
     running             *by_run;   /* both */
+    uint64_t             ends;     /* nodes with an end */
     uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
     htc_ns               lasts; /* a command, as of late; 0: not known */
@@ -412,6 +425,7 @@ int      htc__worker_add_run(htc_worker *w, running *x); /* 0: out of memory, wh
 void     htc__worker_run_over(htc_worker *w, running *x);
 void     htc__worker_run_kept(htc_worker *w, running *x); /* over, and what it adds is known: what it makes is kept, then END */
 void     htc__worker_forget_run(htc_worker *w, running *x, int drop);
+int      htc__worker_quiet(const htc_worker *w); /* nothing runs, and no END of what ran is under way */
 void     htc__worker_ended(own *o, const ended_task *e);
 void     htc__worker_give_up(htc_worker *w, running *x); /* it has not run, and is to be begun again */
 void     htc__worker_begin_remake(htc_worker *w, remake *r); /* as r->run, if that does not end at once */
@@ -477,6 +491,9 @@ void   htc__worker_nodes_lost(htc_worker *w, uint64_t number); /* all of a ledge
 void   htc__worker_node_news(htc_worker *w, node *n);
 void   htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t version);
 void   htc__worker_node_ended(htc_worker *w, node *n); /* its attempt is over: END */
+function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_status status, const char *reason, htc_ns began, htc_ns ended); /* NULL: broken */
+void   htc__worker_function_ended(htc_worker *w, node *n, function_end *end); /* likewise */
+void   htc__worker_function_end_free(htc_worker *w, function_end *end); /* if it is no node's */
 void   htc__worker_node_told(htc_worker *w, node *n);
 void   htc__worker_node_cancel(htc_worker *w, node *n);
 void   htc__worker_count_told(htc_worker *w, own *o);

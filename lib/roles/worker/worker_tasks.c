@@ -82,6 +82,11 @@ void htc__worker_forget_run(htc_worker *w, running *x, int drop)
     forget(w, x, drop);
 }
 
+int htc__worker_quiet(const htc_worker *w)
+{
+    return !w->runs && !w->over_runs && !w->ends;
+}
+
 void htc__worker_tasks_free(htc_worker *w)
 {
     while (w->runs)
