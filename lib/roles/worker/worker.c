@@ -516,9 +516,9 @@ htc_status htc_worker_look(const htc_worker *w, htc_worker_figures *figures)
     {
         f.ledgers++;
         f.ready += htc__ids_count(&o->ready);
-    }
-    for (n = w->nodes; n; n = n->hh.next)
+        EACH_NODE(o, n)
         f.waiting += n->phase == NODE_WAITING || n->phase == NODE_LACKING;
+    }
     if (w->objects)
         htc__objects_look(w->objects, &objects);
     f.local = htc__worker_local(w);

@@ -16,9 +16,10 @@
 
 node *htc__worker_node(const htc_worker *w, uint64_t id)
 {
-    node *n;
-    HASH_FIND(hh, w->nodes, &id, sizeof id, n);
-    return n;
+    node_page *p;
+    uint64_t   number = id / PAGE_NODES;
+    HASH_FIND(hh, w->pages, &number, sizeof number, p);
+    return p ? p->at[id % PAGE_NODES] : NULL;
 }
 
 /* ---- nodes come and go ---- */
@@ -50,50 +51,86 @@ static void end_forget(htc_worker *w, node *n)
     htc__worker_function_end_free(w, e);
 }
 
+/* 0: no memory. */
+static int page_enter(htc_worker *w, node *n)
+{
+    node_page *p;
+    uint64_t   number = n->id / PAGE_NODES;
+    HASH_FIND(hh, w->pages, &number, sizeof number, p);
+    if (!p && (p = htc__alloc(&w->env, sizeof *p))) {
+        p->number = number;
+        HASH_ADD(hh, w->pages, number, sizeof p->number, p);
+        if (!p->hh.tbl) {
+            htc__free(&w->env, p, sizeof *p);
+            p = NULL;
+        }
+    }
+    if (!p)
+        return 0;
+    assert(!p->at[n->id % PAGE_NODES]);
+    p->at[n->id % PAGE_NODES] = n;
+    p->n++;
+    return 1;
+}
+
+static void page_leave(htc_worker *w, const node *n)
+{
+    node_page *p;
+    uint64_t   number = n->id / PAGE_NODES;
+    HASH_FIND(hh, w->pages, &number, sizeof number, p);
+    assert(p && p->at[n->id % PAGE_NODES] == n);
+    p->at[n->id % PAGE_NODES] = NULL;
+    if (--p->n)
+        return;
+    HASH_DEL(w->pages, p);
+    htc__free(&w->env, p, sizeof *p);
+}
+
 static void node_free(htc_worker *w, node *n)
 {
-    own     *o = htc__worker_own(w, n->ledger);
-    running *x = n->run ? htc__worker_run(w, n->run) : NULL;
+    own     *o = n->of;
+    running *x = n->run && !n->end ? htc__worker_run(w, n->run) : NULL;
     if (x && x->over)
         htc__worker_forget_run(w, x, 0); /* END may still be stored: then what it has stored is the result */
     end_forget(w, n);
     unqueue(w, n);
     htc__worker_place_left(w, n);
     htc__worker_addition_left(w, n);
-    if (n->phase == NODE_TOLD && o && !n->held)
+    if (n->phase == NODE_TOLD && !n->held)
         DL_DELETE(o->told_first, n);
-    HASH_DEL(w->nodes, n);
+    DL_DELETE2(o->nodes, n, of_prev, of_next);
+    page_leave(w, n);
     htc__free(&w->env, n->bytes, n->len);
     htc__free(&w->env, n, sizeof *n);
 }
 
-static node *node_new(htc_worker *w, uint64_t id, uint64_t number)
+static void node_new(htc_worker *w, uint64_t id, own *o)
 {
     node *n = htc__alloc(&w->env, sizeof *n);
     if (n) {
         n->id = id;
-        n->ledger = number;
-        HASH_ADD(hh, w->nodes, id, sizeof n->id, n);
+        n->ledger = o->number;
+        n->of = o;
     }
-    if (!n || !n->hh.tbl) {
+    if (!n || !page_enter(w, n)) {
         htc__free(&w->env, n, sizeof *n);
         htc_runtime_break(w->runtime, HTC_ENOMEM, "remembering a task");
-        return NULL;
+        return;
     }
+    DL_APPEND2(o->nodes, n, of_prev, of_next);
     want_read(w, n);
-    return n;
 }
 
 void htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids)
 {
     for (uint64_t id = ids.from; id < ids.to && htc_runtime_status(w->runtime) == HTC_OK; id++) {
         node *n = htc__worker_node(w, id);
-        if (n && n->ledger != o->number) { /* it was in another one of ours */
+        if (n && n->of != o) { /* it was in another one of ours */
             node_free(w, n);
             n = NULL;
         }
         if (!n)
-            node_new(w, id, o->number);
+            node_new(w, id, o);
     }
 }
 
@@ -110,17 +147,15 @@ void htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids)
 {
     for (uint64_t id = ids.from; id < ids.to; id++) {
         node *n = htc__worker_node(w, id);
-        if (n && n->ledger == o->number)
+        if (n && n->of == o)
             node_free(w, n);
     }
 }
 
-void htc__worker_nodes_lost(htc_worker *w, uint64_t number)
+void htc__worker_nodes_lost(htc_worker *w, own *o)
 {
-    node *n, *next;
-    HASH_ITER(hh, w->nodes, n, next)
-    if (n->ledger == number)
-        node_free(w, n);
+    while (o->nodes)
+        node_free(w, o->nodes);
 }
 
 /* What is live has a node, what is not has none. What was on its way in a change that was refused is here still, or gone. */
@@ -128,10 +163,8 @@ void htc__worker_nodes_anew(htc_worker *w, own *o)
 {
     node *n, *next;
     o->ready.n = 0;
-    HASH_ITER(hh, w->nodes, n, next)
-    {
-        if (n->ledger != o->number)
-            continue;
+    for (n = o->nodes; n; n = next) {
+        next = n->of_next;
         if (!htc__ids_has(&o->now.live, (ledger_span){ n->id, n->id + 1 })) {
             htc__worker_order(w, o->number, n->id, ORDER_REVOKE);
             node_free(w, n);
@@ -142,39 +175,38 @@ void htc__worker_nodes_anew(htc_worker *w, own *o)
     }
     for (uint32_t i = 0; i < o->now.live.n; i++)
         htc__worker_nodes_add(w, o, o->now.live.at[i]);
-    for (n = w->nodes; n; n = n->hh.next)
-        if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
-            (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
+    EACH_NODE(o, n)
+    if (n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
+        (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
 /* ---- what a record says ---- */
 
 static void ready(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
+    own *o = n->of;
     n->phase = NODE_READY;
-    if (htc__worker_place(w, n) && o && htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 }) != HTC_OK)
+    if (htc__worker_place(w, n) && htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 }) != HTC_OK)
         o->news_at = w->now + AGAIN_NS; /* too scattered: seen again then */
     htc_steal_nudge(&w->thief, w->now);
 }
 
 static void unready(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
+    own *o = n->of;
     htc__worker_place_left(w, n);
-    if (o && htc__ids_has(&o->ready, (ledger_span){ n->id, n->id + 1 }))
+    if (htc__ids_has(&o->ready, (ledger_span){ n->id, n->id + 1 }))
         (void)htc__ids_remove(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
 void htc__worker_node_told(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
     assert(n->phase == NODE_TELLING);
     unqueue(w, n);
     n->phase = NODE_TOLD;
     n->held = htc__worker_addition_waits(w, n) && !HTC__BROKEN(counted_before_created);
-    if (o && !n->held)
-        DL_APPEND(o->told_first, n);
+    if (!n->held)
+        DL_APPEND(n->of->told_first, n);
 }
 
 void htc__worker_count_told(htc_worker *w, own *o)
@@ -314,10 +346,10 @@ static void read_some(htc_worker *w)
 
 void htc__worker_node_news(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
+    own *o = n->of;
     if (n->phase <= NODE_READY)
         want_read(w, n);
-    if (o && o->news_gap > NEWS_AFTER) {
+    if (o->news_gap > NEWS_AFTER) {
         o->news_gap = NEWS_AFTER;
         o->news_at = w->now + o->news_gap;
     }
@@ -328,11 +360,11 @@ static void look_for_news(htc_worker *w, own *o)
     node *n;
     o->news_at = w->now + o->news_gap;
     o->news_gap = o->news_gap * 2 < NEWS_MAX ? o->news_gap * 2 : NEWS_MAX;
-    for (n = w->nodes; n; n = n->hh.next)
-        if (n->ledger == o->number && n->phase == NODE_WAITING)
-            want_read(w, n);
-        else if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
-            (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
+    EACH_NODE(o, n)
+    if (n->phase == NODE_WAITING)
+        want_read(w, n);
+    else if (n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
+        (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
 void htc__worker_graph(htc_worker *w)
@@ -546,6 +578,8 @@ void htc__worker_node_cancel(htc_worker *w, node *n)
 
 void htc__worker_graph_free(htc_worker *w)
 {
-    while (w->nodes)
-        node_free(w, w->nodes);
+    own *o;
+    EACH_OWN(w, o)
+    htc__worker_nodes_lost(w, o);
+    assert(!w->pages);
 }

@@ -120,6 +120,7 @@ typedef struct own {
     htc_ns         counts_at, counts_gap;
     uint32_t       n_additions; /* tasks of its that add others, and are not counted */
     struct node   *told_first; /* ended, and their children know; to be counted */
+    struct node   *nodes;      /* of a graph: all that are live in it */
     UT_hash_handle hh;
 } own;
 
@@ -172,8 +173,18 @@ typedef struct node {
     size_t         len;
     graph_task     task; /* lies in bytes */
     struct node   *prev, *next; /* those to be read; or those of a ledger to be counted */
-    UT_hash_handle hh;
+    own           *of;          /* ledger */
+    struct node   *of_prev, *of_next; /* all of it */
 } node;
+
+/* Nodes whose ids differ in their last bits alone: ledgers have ids in long rows, so that a look-up finds its page in the cache. */
+#define PAGE_NODES 256
+typedef struct node_page {
+    UT_hash_handle hh;
+    uint64_t       number;
+    uint32_t       n;
+    node          *at[PAGE_NODES];
+} node_page;
 
 /* A task that is somebody's child, and what it is to be told. */
 typedef struct tell {
@@ -309,7 +320,7 @@ struct htc_worker {
     owner               *owners;
     sum                 *sums;
     ledger_counts        total; /* of sums */
-    node                *nodes;
+    node_page           *pages;
     node                *to_read;
     uint32_t             reads; /* requests under way */
     uint32_t             look_ups; /* likewise: is there such a ledger? */
@@ -351,6 +362,7 @@ struct htc_worker {
 };
 
 #define EACH_OWN(w, o)           for ((o) = (w)->owns; (o); (o) = (o)->hh.next)
+#define EACH_NODE(o, n)          for ((n) = (o)->nodes; (n); (n) = (n)->of_next)
 #define EACH_OWN_SAFE(w, o, nx)  for ((o) = (w)->owns; (o) && ((nx) = (o)->hh.next, 1); (o) = (nx))
 
 /* worker.c */
@@ -487,7 +499,7 @@ void   htc__worker_nodes_anew(htc_worker *w, own *o);  /* from now.live, whateve
 void   htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids);
 void   htc__worker_nodes_came(htc_worker *w, ledger_span ids, node_came how);
 void   htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids);
-void   htc__worker_nodes_lost(htc_worker *w, uint64_t number); /* all of a ledger that is not ours any more */
+void   htc__worker_nodes_lost(htc_worker *w, own *o); /* all of a ledger that is not ours any more */
 void   htc__worker_node_news(htc_worker *w, node *n);
 void   htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t version);
 void   htc__worker_node_ended(htc_worker *w, node *n); /* its attempt is over: END */
