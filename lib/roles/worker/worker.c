@@ -255,6 +255,7 @@ static void run_time(htc_worker *w)
     }
     htc__worker_group_timers(w);
     if (htc__worker_runs_flow(w)) {
+        htc__worker_survey_starved(w);
         if (w->now >= htc__worker_survey_deadline(w))
             htc__worker_survey(w);
         htc__worker_ledgers_timers(w);
@@ -422,6 +423,7 @@ static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
     w->options.steal = NULL;
     w->id = o->id;
     w->last_run = o->calls_from + RUNS_FROM;
+    w->appetite = 1;
     w->gone_at = w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
     htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
     htc_buf_init(&w->header_bytes, &w->env, 0);

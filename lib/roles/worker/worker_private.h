@@ -307,6 +307,8 @@ struct htc_worker {
     uint8_t              ended;         /* the flow */
     htc_ns               renew_at, survey_at, rest_at;
     uint8_t              survey_caused; /* the next one: something has happened */
+    uint8_t              more;          /* the last one left ledgers that are nobody's, since there was something to do here */
+    uint32_t             appetite;      /* it takes at most so many of them at a time when nothing is left to do here */
     htc_buf              header_bytes; /* of the flow, as it was read; flow.task lies in there */
     flow                 flow;
     uint64_t             header_version;
@@ -393,6 +395,7 @@ void htc__worker_gone_timers(htc_worker *w);
 
 /* worker_survey.c */
 void htc__worker_survey(htc_worker *w);
+void htc__worker_survey_starved(htc_worker *w); /* at once, if nothing is left to do here, and ledgers of nobody were seen */
 void htc__worker_survey_soon(htc_worker *w, htc_ns in);
 htc_ns htc__worker_survey_deadline(const htc_worker *w);
 
