@@ -348,6 +348,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
         htc_runtime_input(w->runtime, in);
     if (htc_runtime_status(w->runtime) == HTC_OK && !w->stopped)
         run_time(w);
+    htc__worker_find_owners(w);
     htc__worker_send_together(w);
     if (w->stopping && !w->stopped)
         stop_when_nothing_runs(w);

@@ -275,6 +275,13 @@ typedef struct sum {
     UT_hash_handle hh;
 } sum;
 
+/* That a task has news, for whoever owns its ledger. */
+typedef struct word {
+    uint64_t ledger, id, seq; /* seq: how often it was sent on */
+} word;
+
+#define WORDS_MAX 256
+
 /* What is asked of single records in one step: together_add, then together_send. */
 typedef struct together {
     uint32_t           n;
@@ -360,6 +367,8 @@ struct htc_worker {
     } round;
     htc_worker_figures   figures; /* what has been done */
     together             together;
+    uint32_t             n_words; /* whose ledgers are to be looked up */
+    word                 words[WORDS_MAX];
     htc_buf              buf;
 };
 
@@ -519,6 +528,7 @@ void   htc__worker_graph_free(htc_worker *w);
 /* worker_tell.c */
 void htc__worker_tell(htc_worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit);
 void htc__worker_tells(htc_worker *w);
+void htc__worker_find_owners(htc_worker *w); /* of words: at the end of a step, or before */
 void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 int  htc__worker_is_ledger(const htc_worker *w, uint64_t number); /* it was seen in the store: they stay */
 void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker);

@@ -40,10 +40,6 @@ int htc__worker_is_ledger(const htc_worker *w, uint64_t number)
     return x != NULL;
 }
 
-typedef struct word {
-    uint64_t ledger, id, seq;
-} word;
-
 static void say_told(htc_worker *w, uint64_t worker, const word *x)
 {
     if (worker == w->id) {
@@ -55,26 +51,51 @@ static void say_told(htc_worker *w, uint64_t worker, const word *x)
     htc__worker_say(w, htc__worker_peer(w, worker), HTC_WIRE_WORKER_TOLD, &(worker_message){ .to = x->ledger, .note = x->id, .seq = x->seq });
 }
 
+/* Words for one ledger. */
+typedef struct words_for {
+    uint32_t n;
+    word     of[];
+} words_for;
+
 static void owner_read(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_worker *w = role;
-    word         x = *(word *)ctx;
+    words_for   *a = ctx;
     ledger       l;
-    htc_runtime_context_free(w->runtime, ctx);
-    if (r->status != HTC_OK || htc__worker_ledger_read(w, r->value, &l) != HTC_OK)
-        return;
-    htc__worker_owner_is(w, x.ledger, l.worker);
-    say_told(w, l.worker, &x);
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &l) == HTC_OK) {
+        htc__worker_owner_is(w, a->of[0].ledger, l.worker);
+        for (uint32_t i = 0; i < a->n; i++)
+            say_told(w, l.worker, &a->of[i]);
+    }
+    htc_runtime_context_free(w->runtime, a);
+}
+
+/* Each ledger is read once, behind all changes that the words for it are about. */
+void htc__worker_find_owners(htc_worker *w)
+{
+    while (w->n_words) {
+        uint64_t   number = w->words[0].ledger;
+        uint32_t   left = 0;
+        flow_key   k = htc__flow_key_ledger(w->options.flow, number);
+        words_for *a = htc_runtime_context(w->runtime, sizeof *a + w->n_words * sizeof a->of[0]);
+        if (!a)
+            return;
+        for (uint32_t i = 0; i < w->n_words; i++)
+            if (w->words[i].ledger == number)
+                a->of[a->n++] = w->words[i];
+            else
+                w->words[left++] = w->words[i];
+        w->n_words = left;
+        htc__worker_ask_together(w, &k, HTC_KV_GET, (htc_bytes){ NULL, 0 }, 0, owner_read, a);
+    }
 }
 
 static void find_owner(htc_worker *w, const word *x)
 {
-    flow_key k = htc__flow_key_ledger(w->options.flow, x->ledger);
-    word    *ctx = htc_runtime_context(w->runtime, sizeof *ctx);
-    if (!ctx)
-        return;
-    *ctx = *x;
-    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, owner_read, ctx);
+    if (w->n_words == WORDS_MAX)
+        htc__worker_find_owners(w);
+    if (w->n_words < WORDS_MAX)
+        w->words[w->n_words++] = *x;
 }
 
 static void tell_owner(htc_worker *w, uint64_t number, uint64_t id)
