@@ -255,11 +255,13 @@ static void told(void *role, void *ctx, const htc_kv_result *r)
     HASH_FIND(hh, w->children, &a->id, sizeof a->id, c);
     w->tells--;
     if (c) {
+        int kept_by_node = 0;
         c->busy = 0;
         if (r->status == HTC_OK) {
             if (remember(w, c, (htc_bytes){ a->bytes, a->len }, r->version) && htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) == HTC_OK) {
                 node *n = htc__worker_node(w, c->id);
-                if (n && n->phase <= NODE_READY && !n->reading)
+                kept_by_node = n && n->phase <= NODE_READY && !n->reading;
+                if (kept_by_node)
                     htc__worker_node_record(w, n, (htc_bytes){ c->bytes, c->len }, c->version);
                 else
                     has_news(w, &t, c->id);
@@ -275,6 +277,8 @@ static void told(void *role, void *ctx, const htc_kv_result *r)
         }
         if (c->tells)
             queue(w, c);
+        else if (kept_by_node)
+            child_free(w, c); /* thousands that nobody needs would be in the way of those that are told now */
     }
     htc_runtime_context_free(w->runtime, ctx);
 }
