@@ -13,7 +13,7 @@
 #define SOON_NS   (10 * HTC_MS)      /* another was faster, and this one has no ledger yet */
 #define REST_NS   (200 * HTC_MS)     /* what is nobody's is left to those without tasks */
 #define ORPHANS   256
-#define APPETITE  64 /* at most: a worker that is alone, and has run out of tasks again and again */
+#define APPETITE  64 /* at most: of one of several workers that has run out of tasks again and again */
 
 typedef struct orphan {
     uint64_t number, version, worker, epoch;
@@ -181,13 +181,14 @@ static int starves(const htc_worker *w)
     return htc__worker_quiet(w) && !w->to_read && !w->reads && !w->to_tell && !w->tells && htc__worker_waiting(w) == 0 && htc__worker_local(w) == 0;
 }
 
-/* One ledger at first, so that others who are about to come find some too; then twice as many each time. */
+/* One ledger at first, so that others who are about to come find some too; then twice as many each time, and all of them where nobody has come:
+ * those who do can steal, and children in ledgers of one's own are told with half the requests. */
 void htc__worker_survey_starved(htc_worker *w)
 {
     if (!w->more || w->survey || w->leaving || !starves(w))
         return;
     w->more = 0;
-    w->appetite = w->appetite < APPETITE ? w->appetite * 2 : APPETITE;
+    w->appetite = !w->n_members ? ORPHANS : w->appetite < APPETITE ? w->appetite * 2 : APPETITE;
     htc__worker_survey_soon(w, 0);
 }
 
