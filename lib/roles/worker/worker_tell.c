@@ -258,13 +258,14 @@ static void told(void *role, void *ctx, const htc_kv_result *r)
         int kept_by_node = 0;
         c->busy = 0;
         if (r->status == HTC_OK) {
-            if (remember(w, c, (htc_bytes){ a->bytes, a->len }, r->version) && htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) == HTC_OK) {
-                node *n = htc__worker_node(w, c->id);
-                kept_by_node = n && n->phase <= NODE_READY && !n->reading;
-                if (kept_by_node)
-                    htc__worker_node_record(w, n, (htc_bytes){ c->bytes, c->len }, c->version);
-                else
-                    has_news(w, &t, c->id);
+            node *n = htc__worker_node(w, c->id);
+            kept_by_node = n && n->phase <= NODE_READY && !n->reading;
+            if (kept_by_node) {
+                c->known = 0; /* the node's is newer */
+                htc__worker_node_record(w, n, (htc_bytes){ a->bytes, a->len }, r->version);
+                tells_done(w, c, 1);
+            } else if (remember(w, c, (htc_bytes){ a->bytes, a->len }, r->version) && htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) == HTC_OK) {
+                has_news(w, &t, c->id);
                 tells_done(w, c, 1);
             }
         } else if (r->status == HTC_MISMATCH && r->version) {
@@ -347,13 +348,15 @@ static void tell_child(htc_worker *w, child *c)
     uint8_t     parents[GRAPH_PARENTS_MAX], known[GRAPH_KNOWN_MAX * GRAPH_KNOWN_BYTES];
     graph_task  t;
     const node *n = htc__worker_node(w, c->id);
-    if (n && n->bytes && (!c->known || n->version > c->version) && !remember(w, c, (htc_bytes){ n->bytes, n->len }, n->version))
-        return;
-    if (!c->known) {
+    int         by_node = n && n->bytes && (!c->known || n->version > c->version);
+    uint64_t    version = by_node ? n->version : c->version;
+    if (!by_node && !c->known) {
         read_child(w, c);
         return;
     }
-    if (htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) != HTC_OK) {
+    if (by_node) {
+        t = n->task;
+    } else if (htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) != HTC_OK) {
         htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a task");
         return;
     }
@@ -373,7 +376,7 @@ static void tell_child(htc_worker *w, child *c)
     memcpy(a->bytes, w->buf.data, w->buf.len);
     c->busy = 1;
     w->tells++;
-    htc__worker_ask_together(w, &k, HTC_KV_CAS_VERSION, (htc_bytes){ a->bytes, a->len }, c->version, told, a);
+    htc__worker_ask_together(w, &k, HTC_KV_CAS_VERSION, (htc_bytes){ a->bytes, a->len }, version, told, a);
 }
 
 /* Those remembered longest go first: the hash is in the order they came. */
