@@ -14,12 +14,45 @@
 
 #define READS_AT_ONCE 4 /* requests */
 
+/* ---- pages ---- */
+
+task_page *htc__worker_page(const htc_worker *w, uint64_t id)
+{
+    task_page *p;
+    uint64_t   number = id / PAGE_TASKS;
+    HASH_FIND(hh, w->pages, &number, sizeof number, p);
+    return p;
+}
+
+task_page *htc__worker_page_enter(htc_worker *w, uint64_t id)
+{
+    task_page *p = htc__worker_page(w, id);
+    if (!p && (p = htc__alloc(&w->env, sizeof *p))) {
+        p->number = id / PAGE_TASKS;
+        HASH_ADD(hh, w->pages, number, sizeof p->number, p);
+        if (!p->hh.tbl) {
+            htc__free(&w->env, p, sizeof *p);
+            return NULL;
+        }
+    }
+    if (p)
+        p->n++;
+    return p;
+}
+
+void htc__worker_page_leave(htc_worker *w, task_page *p)
+{
+    assert(p->n);
+    if (--p->n)
+        return;
+    HASH_DEL(w->pages, p);
+    htc__free(&w->env, p, sizeof *p);
+}
+
 node *htc__worker_node(const htc_worker *w, uint64_t id)
 {
-    node_page *p;
-    uint64_t   number = id / PAGE_NODES;
-    HASH_FIND(hh, w->pages, &number, sizeof number, p);
-    return p ? p->at[id % PAGE_NODES] : NULL;
+    const task_page *p = htc__worker_page(w, id);
+    return p ? p->nodes[id % PAGE_TASKS] : NULL;
 }
 
 /* ---- nodes come and go ---- */
@@ -51,41 +84,6 @@ static void end_forget(htc_worker *w, node *n)
     htc__worker_function_end_free(w, e);
 }
 
-/* 0: no memory. */
-static int page_enter(htc_worker *w, node *n)
-{
-    node_page *p;
-    uint64_t   number = n->id / PAGE_NODES;
-    HASH_FIND(hh, w->pages, &number, sizeof number, p);
-    if (!p && (p = htc__alloc(&w->env, sizeof *p))) {
-        p->number = number;
-        HASH_ADD(hh, w->pages, number, sizeof p->number, p);
-        if (!p->hh.tbl) {
-            htc__free(&w->env, p, sizeof *p);
-            p = NULL;
-        }
-    }
-    if (!p)
-        return 0;
-    assert(!p->at[n->id % PAGE_NODES]);
-    p->at[n->id % PAGE_NODES] = n;
-    p->n++;
-    return 1;
-}
-
-static void page_leave(htc_worker *w, const node *n)
-{
-    node_page *p;
-    uint64_t   number = n->id / PAGE_NODES;
-    HASH_FIND(hh, w->pages, &number, sizeof number, p);
-    assert(p && p->at[n->id % PAGE_NODES] == n);
-    p->at[n->id % PAGE_NODES] = NULL;
-    if (--p->n)
-        return;
-    HASH_DEL(w->pages, p);
-    htc__free(&w->env, p, sizeof *p);
-}
-
 static void node_free(htc_worker *w, node *n)
 {
     own     *o = n->of;
@@ -99,24 +97,28 @@ static void node_free(htc_worker *w, node *n)
     if (n->phase == NODE_TOLD && !n->held)
         DL_DELETE(o->told_first, n);
     DL_DELETE2(o->nodes, n, of_prev, of_next);
-    page_leave(w, n);
+    task_page *p = htc__worker_page(w, n->id);
+    assert(p && p->nodes[n->id % PAGE_TASKS] == n);
+    p->nodes[n->id % PAGE_TASKS] = NULL;
+    htc__worker_page_leave(w, p);
     htc__free(&w->env, n->bytes, n->len);
     htc__free(&w->env, n, sizeof *n);
 }
 
 static void node_new(htc_worker *w, uint64_t id, own *o)
 {
-    node *n = htc__alloc(&w->env, sizeof *n);
-    if (n) {
-        n->id = id;
-        n->ledger = o->number;
-        n->of = o;
-    }
-    if (!n || !page_enter(w, n)) {
+    node      *n = htc__alloc(&w->env, sizeof *n);
+    task_page *p = n ? htc__worker_page_enter(w, id) : NULL;
+    if (!p) {
         htc__free(&w->env, n, sizeof *n);
         htc_runtime_break(w->runtime, HTC_ENOMEM, "remembering a task");
         return;
     }
+    assert(!p->nodes[id % PAGE_TASKS]);
+    p->nodes[id % PAGE_TASKS] = n;
+    n->id = id;
+    n->ledger = o->number;
+    n->of = o;
     DL_APPEND2(o->nodes, n, of_prev, of_next);
     want_read(w, n);
 }

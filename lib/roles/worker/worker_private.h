@@ -177,15 +177,6 @@ typedef struct node {
     struct node   *of_prev, *of_next; /* all of it */
 } node;
 
-/* Nodes whose ids differ in their last bits alone: ledgers have ids in long rows, so that a look-up finds its page in the cache. */
-#define PAGE_NODES 256
-typedef struct node_page {
-    UT_hash_handle hh;
-    uint64_t       number;
-    uint32_t       n;
-    node          *at[PAGE_NODES];
-} node_page;
-
 /* A task that is somebody's child, and what it is to be told. */
 typedef struct tell {
     uint64_t     parent_id, telling;
@@ -201,8 +192,18 @@ typedef struct child {
     size_t         len;
     tell          *tells;
     struct child  *prev, *next; /* those to be told */
-    UT_hash_handle hh;
+    struct child  *all_prev, *all_next; /* all, in the order that they came */
 } child;
+
+/* Tasks whose numbers differ in their last bits alone: numbers come in long rows, so that a look-up finds its page in the cache. */
+#define PAGE_TASKS 256
+typedef struct task_page {
+    UT_hash_handle hh;
+    uint64_t       number;
+    uint32_t       n; /* nodes and children in it */
+    node          *nodes[PAGE_TASKS];
+    child         *children[PAGE_TASKS];
+} task_page;
 
 typedef struct run_data run_data; /* worker_data.c */
 typedef struct places   places;   /* worker_places.c */
@@ -329,7 +330,7 @@ struct htc_worker {
     owner               *owners;
     sum                 *sums;
     ledger_counts        total; /* of sums */
-    node_page           *pages;
+    task_page           *pages;
     node                *to_read;
     uint32_t             reads; /* requests under way */
     uint32_t             look_ups; /* likewise: is there such a ledger? */
@@ -506,6 +507,9 @@ htc_ns htc__worker_additions_deadline(const htc_worker *w);
 void   htc__worker_additions_free(htc_worker *w);
 
 /* worker_graph.c */
+task_page *htc__worker_page(const htc_worker *w, uint64_t id);   /* NULL: nothing of it is known */
+task_page *htc__worker_page_enter(htc_worker *w, uint64_t id);   /* for one more in it. NULL: no memory */
+void       htc__worker_page_leave(htc_worker *w, task_page *p);  /* for one less: it may be gone */
 node  *htc__worker_node(const htc_worker *w, uint64_t id);
 void   htc__worker_nodes_anew(htc_worker *w, own *o);  /* from now.live, whatever was thought */
 void   htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids);

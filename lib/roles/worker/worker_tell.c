@@ -126,22 +126,27 @@ void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const w
 
 /* ---- children ---- */
 
+static child *find_child(const htc_worker *w, uint64_t id)
+{
+    const task_page *p = htc__worker_page(w, id);
+    return p ? p->children[id % PAGE_TASKS] : NULL;
+}
+
 static child *child_of(htc_worker *w, uint64_t id)
 {
-    child *c;
-    HASH_FIND(hh, w->children, &id, sizeof id, c);
+    child *c = find_child(w, id);
     if (c)
         return c;
     c = htc__alloc(&w->env, sizeof *c);
-    if (c) {
-        c->id = id;
-        HASH_ADD(hh, w->children, id, sizeof c->id, c);
-    }
-    if (!c || !c->hh.tbl) {
+    task_page *p = c ? htc__worker_page_enter(w, id) : NULL;
+    if (!p) {
         htc__free(&w->env, c, sizeof *c);
         htc_runtime_break(w->runtime, HTC_ENOMEM, "telling a task");
         return NULL;
     }
+    p->children[id % PAGE_TASKS] = c;
+    c->id = id;
+    DL_APPEND2(w->children, c, all_prev, all_next);
     w->n_children++;
     return c;
 }
@@ -155,7 +160,10 @@ static void child_free(htc_worker *w, child *c)
     }
     if (c->queued)
         DL_DELETE(w->to_tell, c);
-    HASH_DEL(w->children, c);
+    DL_DELETE2(w->children, c, all_prev, all_next);
+    task_page *p = htc__worker_page(w, c->id);
+    p->children[c->id % PAGE_TASKS] = NULL;
+    htc__worker_page_leave(w, p);
     w->n_children--;
     htc__free(&w->env, c->bytes, c->len);
     htc__free(&w->env, c, sizeof *c);
@@ -250,9 +258,8 @@ static void told(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_worker *w = role;
     told_of     *a = ctx;
-    child       *c;
+    child       *c = find_child(w, a->id);
     graph_task   t;
-    HASH_FIND(hh, w->children, &a->id, sizeof a->id, c);
     w->tells--;
     if (c) {
         int kept_by_node = 0;
@@ -288,9 +295,8 @@ static void child_read(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_worker *w = role;
     uint64_t     id = *(uint64_t *)ctx;
-    child       *c;
+    child       *c = find_child(w, id);
     htc_runtime_context_free(w->runtime, ctx);
-    HASH_FIND(hh, w->children, &id, sizeof id, c);
     w->tells--;
     if (!c)
         return;
@@ -379,12 +385,12 @@ static void tell_child(htc_worker *w, child *c)
     htc__worker_ask_together(w, &k, HTC_KV_CAS_VERSION, (htc_bytes){ a->bytes, a->len }, version, told, a);
 }
 
-/* Those remembered longest go first: the hash is in the order they came. */
+/* Those remembered longest go first. */
 static void keep_few(htc_worker *w)
 {
     child *c, *next;
     uint32_t looked = 0;
-    HASH_ITER(hh, w->children, c, next)
+    DL_FOREACH_SAFE2(w->children, c, next, all_next)
     {
         if (w->n_children <= CHILDREN_KEPT || looked++ == 64)
             return;
