@@ -16,7 +16,7 @@
 #include "htcsched/locality.h"
 #include "htcsched/state.h"
 
-#define LOOK_S 0.05 /* between looks, growing to */
+#define LOOK_S 0.01 /* between looks, growing to */
 #define LOOK_MAX_S 1.0
 
 static volatile sig_atomic_t interrupted;

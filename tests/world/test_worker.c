@@ -606,7 +606,7 @@ static const char *const rules[] = {
     "claim_kept",          /* so does a live one that needs it no more */
 };
 
-#define RULE_SEEDS 6000
+#define RULE_SEEDS 20000
 
 static int is_noticed(const char *rule)
 {

@@ -10,6 +10,7 @@
 /* Operations of one submit are cut into messages of about this size. */
 #define PART_MAX       ((size_t)1 << 20)
 #define PART_COUNT_MAX 256
+#define SEEN_BITS 2048
 #define TAKEN UINT32_MAX /* an operation that is in a part */
 /* After "send again": the server has too much at once. */
 #define PUSHED_BACK (5 * HTC_MS)
@@ -480,20 +481,32 @@ size_t htc_kv_client_pending(const htc_kv_client *c)
 
 /* ---------------------------------------------------------------- submitting */
 
+/* Is the key of this change also changed by one before it? seen has a bit for each of those, by their hashes: most often one look is enough. */
+static int seen_before(const htc_kv_request *requests, size_t at, uint64_t *seen)
+{
+    uint64_t hash = htc_hash64(requests[at].key, 0) % SEEN_BITS, bit = (uint64_t)1 << hash % 64;
+    int      maybe = (seen[hash / 64] & bit) != 0;
+    seen[hash / 64] |= bit;
+    for (size_t i = 0; maybe && i < at; i++)
+        if (htc__kv_is_change(requests[i].op) && htc_bytes_equal(requests[i].key, requests[at].key))
+            return 1;
+    return 0;
+}
+
 /* How many of the requests the next message takes: no key changed twice (the store's record of a key lists one change
  * of each client), about PART_MAX bytes. */
 static size_t part_take(const htc_kv_request *requests, size_t n)
 {
-    size_t bytes = 0;
+    size_t   bytes = 0;
+    uint64_t seen[SEEN_BITS / 64] = { 0 };
     for (size_t i = 0; i < n; i++) {
         const htc_kv_request *q = &requests[i];
         bytes += q->key.len + q->value.len + q->seen.len + q->cursor.len + q->space.len + q->context.len + 32;
         if (i > 0 && (bytes > PART_MAX || i == PART_COUNT_MAX || q->op == HTC_KV_LEASE_REVOKE ||
                       requests[i - 1].op == HTC_KV_LEASE_REVOKE))
             return i;
-        for (size_t j = 0; htc__kv_is_change(q->op) && j < i; j++)
-            if (htc__kv_is_change(requests[j].op) && htc_bytes_equal(requests[j].key, q->key))
-                return i;
+        if (htc__kv_is_change(q->op) && seen_before(requests, i, seen))
+            return i;
     }
     return n;
 }

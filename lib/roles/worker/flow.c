@@ -1,5 +1,3 @@
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "htcsched/locality.h"
@@ -209,71 +207,97 @@ uint64_t htc__flow_stored(const flow *f, uint64_t number)
     return number - own < f->added ? number + f->inserted : number - f->added;
 }
 
-static flow_key key_of(const char *format, uint64_t a, uint64_t b, uint64_t c)
+/* By hand: snprintf takes 1,600 instructions for a key, and there is one for each request. */
+static void put_text(flow_key *k, const char *text)
+{
+    size_t n = strlen(text);
+    memcpy(k->text + k->len, text, n);
+    k->len += n;
+}
+
+/* 16 digits: keys are in the order of their numbers. */
+static void put_number(flow_key *k, uint64_t n)
+{
+    for (size_t i = 16; i > 0; i--, n >>= 4)
+        k->text[k->len + i - 1] = "0123456789abcdef"[n & 15];
+    k->len += 16;
+}
+
+/* "f/ID" and what comes behind it; no key is longer than f/ID/o/LEDGER/NUMBER. */
+static flow_key key_of(const char *space, uint64_t id, const char *kind)
 {
     flow_key k;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-#pragma GCC diagnostic ignored "-Wformat-extra-args"
-    int n = snprintf(k.text, sizeof k.text, format, a, b, c);
-#pragma GCC diagnostic pop
-    k.len = n > 0 && (size_t)n < sizeof k.text ? (size_t)n : 0;
+    k.len = 0;
+    put_text(&k, space);
+    put_number(&k, id);
+    put_text(&k, kind);
+    return k;
+}
+
+static flow_key key_with(const char *space, uint64_t id, const char *kind, uint64_t number)
+{
+    flow_key k = key_of(space, id, kind);
+    put_number(&k, number);
     return k;
 }
 
 flow_key htc__flow_key_header(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/h", id, 0, 0);
+    return key_of("f/", id, "/h");
 }
 
 flow_key htc__flow_key_ledger(uint64_t id, uint64_t number)
 {
-    return key_of("f/%016" PRIx64 "/l/%016" PRIx64, id, number, 0);
+    return key_with("f/", id, "/l/", number);
 }
 
 flow_key htc__flow_key_ledgers(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/l/", id, 0, 0);
+    return key_of("f/", id, "/l/");
 }
 
 flow_key htc__flow_key_collector(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/c", id, 0, 0);
+    return key_of("f/", id, "/c");
 }
 
 flow_key htc__flow_key_task(uint64_t id, uint64_t task)
 {
-    return key_of("f/%016" PRIx64 "/t/%016" PRIx64, id, task, 0);
+    return key_with("f/", id, "/t/", task);
 }
 
 flow_key htc__flow_key_tasks(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/t/", id, 0, 0);
-}
-
-flow_key htc__flow_key_block(uint64_t id, uint64_t of, uint64_t number)
-{
-    return key_of("f/%016" PRIx64 "/o/%016" PRIx64 "/%016" PRIx64, id, of, number);
+    return key_of("f/", id, "/t/");
 }
 
 flow_key htc__flow_key_blocks(uint64_t id, uint64_t of)
 {
-    return key_of("f/%016" PRIx64 "/o/%016" PRIx64 "/", id, of, 0);
+    flow_key k = key_with("f/", id, "/o/", of);
+    put_text(&k, "/");
+    return k;
+}
+
+flow_key htc__flow_key_block(uint64_t id, uint64_t of, uint64_t number)
+{
+    flow_key k = htc__flow_key_blocks(id, of);
+    put_number(&k, number);
+    return k;
 }
 
 flow_key htc__flow_key_logs(uint64_t id)
 {
-    return key_of("f/%016" PRIx64 "/o/", id, 0, 0);
+    return key_of("f/", id, "/o/");
 }
 
 flow_key htc__flow_key_worker(uint64_t group, uint64_t worker)
 {
-    return key_of("w/%016" PRIx64 "/%016" PRIx64, group, worker, 0);
+    return key_with("w/", group, "/", worker);
 }
 
 flow_key htc__flow_key_workers(uint64_t group)
 {
-    return key_of("w/%016" PRIx64 "/", group, 0, 0);
+    return key_of("w/", group, "/");
 }
 
 void htc__flow_worker_write(htc_buf *b, const flow_worker *w)

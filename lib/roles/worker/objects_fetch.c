@@ -180,7 +180,7 @@ static void finished(void *role, void *ctx, htc_status status, htc_bytes body)
         come(o, e, 1);
     else if (status == HTC_EINPUT)
         wrong(o, e);
-    else
+    else if (status != HTC_ENOTFOUND || !e->adopting) /* else what was made here has its place, or will not: that answer says so */
         no_space(o, e, status);
 }
 

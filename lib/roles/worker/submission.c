@@ -68,6 +68,32 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     return status;
 }
 
+/* Nothing but these tells two tasks of a builtin apart, as they are stored. */
+static int same_builtin(const htc_flow_task *a, const htc_flow_task *b)
+{
+    return a->builtin == b->builtin && a->amount == b->amount && a->wall == b->wall && a->memory == b->memory && a->cores == b->cores && a->n_args == 0 &&
+           b->n_args == 0 && a->n_env == 0 && b->n_env == 0;
+}
+
+/* Of a graph: of the task before, if it is the same: flows have thousands of equal ones. It is the submission's. */
+static htc_status builtin_of(submission *s, uint32_t entry, htc_bytes *out)
+{
+    const htc_flow_task *t = htc_flow_get(s->flow, entry);
+    htc_status           status = HTC_OK;
+    if (!s->builtin.data || !same_builtin(t, htc_flow_get(s->flow, s->builtin_of))) {
+        htc_bytes fresh;
+        status = task_of(s, entry, 0, &fresh);
+        if (status != HTC_OK)
+            return status;
+        if (s->builtin.data)
+            htc_work_free(s->env, s->builtin);
+        s->builtin = fresh;
+        s->builtin_of = entry;
+    }
+    *out = s->builtin;
+    return status;
+}
+
 const char *htc__submission_rule(uint32_t rule)
 {
     const htc_locality_policy *policy = htc_locality_builtin(rule);
@@ -213,7 +239,7 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
     s->flow = given;
     s->narrow = NULL;
     s->id = id;
-    s->task = (htc_bytes){ NULL, 0 };
+    s->task = s->builtin = (htc_bytes){ NULL, 0 };
     s->entry = 0;
     if (htc_flow_total(given) == 0)
         return htc__error(error, HTC_EINVAL, "the flow has no task");
@@ -257,7 +283,9 @@ void htc__submission_free(submission *s)
 {
     if (s->task.data)
         htc_work_free(s->env, s->task);
-    s->task = (htc_bytes){ NULL, 0 };
+    if (s->builtin.data)
+        htc_work_free(s->env, s->builtin);
+    s->task = s->builtin = (htc_bytes){ NULL, 0 };
     htc__submission_files_destroy(s->files);
     s->files = NULL;
     htc__free(s->env, s->ends, s->ends ? s->n_ledgers * sizeof *s->ends : 0);
@@ -318,7 +346,8 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
         parents[i] = GRAPH_EDGE(edges[i].rule == HTC_FLOW_OK ? GRAPH_RULE_OK : edges[i].rule == HTC_FLOW_ANY ? GRAPH_RULE_ANY : GRAPH_RULE_FAILED);
     if (s->adder.len)
         parents[count++] = GRAPH_EDGE(GRAPH_RULE_OK) | GRAPH_ENDED_OK;
-    htc_status status = task_of(s, s->entry, number - htc_flow_first(s->flow, s->entry), &task);
+    int        builtin = t->builtin != HTC_FLOW_PROGRAM && t->builtin != HTC_FLOW_CALL;
+    htc_status status = builtin ? builtin_of(s, s->entry, &task) : task_of(s, s->entry, number - htc_flow_first(s->flow, s->entry), &task);
     if (status != HTC_OK)
         return status;
     htc_buf_init(&children, s->env, 0);
@@ -346,7 +375,8 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     htc_buf_free(&children);
     htc_buf_free(&reads);
     htc_buf_free(&makes);
-    htc_work_free(s->env, task);
+    if (!builtin)
+        htc_work_free(s->env, task);
     return status;
 }
 

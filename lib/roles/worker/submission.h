@@ -28,6 +28,8 @@ typedef struct submission {
     uint64_t        adder_number; /* for people */
     uint8_t         cancelled;    /* they are, as they are added */
     uint32_t        entry; /* the flow's task that the last record was of: they come in order */
+    uint32_t        builtin_of; /* the flow's task that builtin is what is executed of */
+    htc_bytes       builtin;    /* none: nothing yet */
 } submission;
 
 /* What the options say of the header and of directory, which is borrowed. *workers: the options' own. HTC_EINVAL, HTC_EABI. */

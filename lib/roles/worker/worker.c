@@ -147,7 +147,7 @@ static void revoked(void *role, void *ctx, const htc_kv_result *r)
 /* When nothing runs and everything is handed over the others may know at once that this one is gone. */
 static void leave(htc_worker *w)
 {
-    if (w->left || w->runs || w->over_runs || w->owns || w->remakes || w->survey || w->joining || w->registering)
+    if (w->left || !htc__worker_quiet(w) || w->owns || w->remakes || w->survey || w->joining || w->registering)
         return;
     w->left = 1;
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = w->epoch }, 1, revoked, NULL);
@@ -255,6 +255,7 @@ static void run_time(htc_worker *w)
     }
     htc__worker_group_timers(w);
     if (htc__worker_runs_flow(w)) {
+        htc__worker_survey_starved(w);
         if (w->now >= htc__worker_survey_deadline(w))
             htc__worker_survey(w);
         htc__worker_ledgers_timers(w);
@@ -347,6 +348,8 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
         htc_runtime_input(w->runtime, in);
     if (htc_runtime_status(w->runtime) == HTC_OK && !w->stopped)
         run_time(w);
+    htc__worker_find_owners(w);
+    htc__worker_send_together(w);
     if (w->stopping && !w->stopped)
         stop_when_nothing_runs(w);
     w->holder.out = NULL;
@@ -421,6 +424,7 @@ static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
     w->options.steal = NULL;
     w->id = o->id;
     w->last_run = o->calls_from + RUNS_FROM;
+    w->appetite = 1;
     w->gone_at = w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
     htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
     htc_buf_init(&w->header_bytes, &w->env, 0);
@@ -515,9 +519,9 @@ htc_status htc_worker_look(const htc_worker *w, htc_worker_figures *figures)
     {
         f.ledgers++;
         f.ready += htc__ids_count(&o->ready);
-    }
-    for (n = w->nodes; n; n = n->hh.next)
+        EACH_NODE(o, n)
         f.waiting += n->phase == NODE_WAITING || n->phase == NODE_LACKING;
+    }
     if (w->objects)
         htc__objects_look(w->objects, &objects);
     f.local = htc__worker_local(w);

@@ -352,8 +352,8 @@ static void inputs_ready(void *role, uint64_t run, htc_status status, uint32_t w
 {
     htc_worker *w = role;
     running    *x = htc__worker_run(w, run);
-    if (!x || !x->data)
-        return; /* what is forgotten has released its want */
+    if (!x || !x->data || x->attempt.phase != ATTEMPT_WAITING)
+        return; /* what is forgotten has released its want; what was cancelled meanwhile does so when END is answered */
     data_read *r = wanted(x->data, which);
     if (status == HTC_OK) {
         begin_with_inputs(w, x);

@@ -1,7 +1,6 @@
 /* Function tasks: the host calls them in processes that live on, many in one call (HTC_CALL_RUN_SPAN). There are as many calls at a time as
  * slots. Each is for as many tasks as take some 20 ms, so that asking costs nothing beside them, and what is asked for is not missed by thieves for
  * long: of a graph, ready ones with numbers in a row that are the same but for these. */
-#include <stdio.h>
 #include <string.h>
 
 #include "htcsched/work.h"
@@ -87,26 +86,12 @@ void htc__worker_function_order(htc_worker *w, running *x, attempt_order order)
 
 /* ---- the answer ---- */
 
-/* One task of a graph: as an attempt of its own would tell it, for END may be asked for again and again. */
+/* One task of a graph. END may be asked for again and again. */
 static void node_outcome(htc_worker *w, const running *of, node *n, const htc__span_answer *a, htc_status status, const char *reason)
 {
-    running *x = htc__alloc(&w->env, sizeof *x);
-    if (!x) {
-        htc_runtime_break(w->runtime, HTC_ENOMEM, "noting how a function task ended");
-        return;
-    }
-    *x = (running){ .ledger = of->ledger, .id = n->id, .to = n->id + 1, .function = 1, .over = 1 };
-    x->attempt = of->attempt;
-    x->attempt.id.task = n->id;
-    x->attempt.run = n->run = ++w->last_run;
-    htc_outcome *o = &x->attempt.outcome;
-    *o = (htc_outcome){ .status = status, .exit_code = status == HTC_OK ? 0 : 1, .started = a->begin, .ended = a->end };
-    (void)snprintf(o->reason, sizeof o->reason, "%s", reason);
-    o->final = status == HTC_EINVAL || status == HTC_ENOTFOUND || status == HTC_EINPUT || status == HTC_ECORRUPT || status == HTC_EVERSION || status == HTC_EUNSUPPORTED;
-    if (htc__worker_add_run(w, x))
-        htc__worker_node_ended(w, n);
-    else
-        htc__free(&w->env, x, sizeof *x);
+    function_end *e = htc__worker_function_end(w, of->attempt.id.attempt, status, reason, a->begin, a->end);
+    if (e)
+        htc__worker_function_ended(w, n, e);
 }
 
 static void node_not_run(htc_worker *w, node *n)
@@ -145,9 +130,15 @@ static void graph_answer(htc_worker *w, running *x, const htc__span_answer *a)
                 node_not_run(w, n);
         }
     }
-    for (uint64_t id = x->id; id < x->to; id++)
+    function_end *good = htc__worker_function_end(w, x->attempt.id.attempt, HTC_OK, "", a->begin, a->end);
+    if (good)
+        good->nodes = 1; /* as long as nodes are given it */
+    for (uint64_t id = x->id; good && id < x->to; id++)
         if ((n = node_of(w, x, id)))
-            node_outcome(w, x, n, a, HTC_OK, "");
+            htc__worker_function_ended(w, n, good);
+    if (good)
+        good->nodes--;
+    htc__worker_function_end_free(w, good);
     w->figures.run += a->done + a->failed;
 }
 

@@ -14,11 +14,45 @@
 
 #define READS_AT_ONCE 4 /* requests */
 
+/* ---- pages ---- */
+
+task_page *htc__worker_page(const htc_worker *w, uint64_t id)
+{
+    task_page *p;
+    uint64_t   number = id / PAGE_TASKS;
+    HASH_FIND(hh, w->pages, &number, sizeof number, p);
+    return p;
+}
+
+task_page *htc__worker_page_enter(htc_worker *w, uint64_t id)
+{
+    task_page *p = htc__worker_page(w, id);
+    if (!p && (p = htc__alloc(&w->env, sizeof *p))) {
+        p->number = id / PAGE_TASKS;
+        HASH_ADD(hh, w->pages, number, sizeof p->number, p);
+        if (!p->hh.tbl) {
+            htc__free(&w->env, p, sizeof *p);
+            return NULL;
+        }
+    }
+    if (p)
+        p->n++;
+    return p;
+}
+
+void htc__worker_page_leave(htc_worker *w, task_page *p)
+{
+    assert(p->n);
+    if (--p->n)
+        return;
+    HASH_DEL(w->pages, p);
+    htc__free(&w->env, p, sizeof *p);
+}
+
 node *htc__worker_node(const htc_worker *w, uint64_t id)
 {
-    node *n;
-    HASH_FIND(hh, w->nodes, &id, sizeof id, n);
-    return n;
+    const task_page *p = htc__worker_page(w, id);
+    return p ? p->nodes[id % PAGE_TASKS] : NULL;
 }
 
 /* ---- nodes come and go ---- */
@@ -39,49 +73,66 @@ static void want_read(htc_worker *w, node *n)
     DL_APPEND(w->to_read, n);
 }
 
+static void end_forget(htc_worker *w, node *n)
+{
+    function_end *e = n->end;
+    n->end = NULL;
+    if (!e)
+        return;
+    w->ends--;
+    e->nodes--;
+    htc__worker_function_end_free(w, e);
+}
+
 static void node_free(htc_worker *w, node *n)
 {
-    own     *o = htc__worker_own(w, n->ledger);
-    running *x = n->run ? htc__worker_run(w, n->run) : NULL;
+    own     *o = n->of;
+    running *x = n->run && !n->end ? htc__worker_run(w, n->run) : NULL;
     if (x && x->over)
         htc__worker_forget_run(w, x, 0); /* END may still be stored: then what it has stored is the result */
+    end_forget(w, n);
     unqueue(w, n);
     htc__worker_place_left(w, n);
     htc__worker_addition_left(w, n);
-    if (n->phase == NODE_TOLD && o && !n->held)
+    if (n->phase == NODE_TOLD && !n->held)
         DL_DELETE(o->told_first, n);
-    HASH_DEL(w->nodes, n);
+    DL_DELETE2(o->nodes, n, of_prev, of_next);
+    task_page *p = htc__worker_page(w, n->id);
+    assert(p && p->nodes[n->id % PAGE_TASKS] == n);
+    p->nodes[n->id % PAGE_TASKS] = NULL;
+    htc__worker_page_leave(w, p);
     htc__free(&w->env, n->bytes, n->len);
     htc__free(&w->env, n, sizeof *n);
 }
 
-static node *node_new(htc_worker *w, uint64_t id, uint64_t number)
+static void node_new(htc_worker *w, uint64_t id, own *o)
 {
-    node *n = htc__alloc(&w->env, sizeof *n);
-    if (n) {
-        n->id = id;
-        n->ledger = number;
-        HASH_ADD(hh, w->nodes, id, sizeof n->id, n);
-    }
-    if (!n || !n->hh.tbl) {
+    node      *n = htc__alloc(&w->env, sizeof *n);
+    task_page *p = n ? htc__worker_page_enter(w, id) : NULL;
+    if (!p) {
         htc__free(&w->env, n, sizeof *n);
         htc_runtime_break(w->runtime, HTC_ENOMEM, "remembering a task");
-        return NULL;
+        return;
     }
+    assert(!p->nodes[id % PAGE_TASKS]);
+    p->nodes[id % PAGE_TASKS] = n;
+    n->id = id;
+    n->ledger = o->number;
+    n->of = o;
+    DL_APPEND2(o->nodes, n, of_prev, of_next);
     want_read(w, n);
-    return n;
 }
 
 void htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids)
 {
     for (uint64_t id = ids.from; id < ids.to && htc_runtime_status(w->runtime) == HTC_OK; id++) {
         node *n = htc__worker_node(w, id);
-        if (n && n->ledger != o->number) { /* it was in another one of ours */
+        if (n && n->of != o) { /* it was in another one of ours */
             node_free(w, n);
             n = NULL;
         }
         if (!n)
-            node_new(w, id, o->number);
+            node_new(w, id, o);
     }
 }
 
@@ -98,17 +149,15 @@ void htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids)
 {
     for (uint64_t id = ids.from; id < ids.to; id++) {
         node *n = htc__worker_node(w, id);
-        if (n && n->ledger == o->number)
+        if (n && n->of == o)
             node_free(w, n);
     }
 }
 
-void htc__worker_nodes_lost(htc_worker *w, uint64_t number)
+void htc__worker_nodes_lost(htc_worker *w, own *o)
 {
-    node *n, *next;
-    HASH_ITER(hh, w->nodes, n, next)
-    if (n->ledger == number)
-        node_free(w, n);
+    while (o->nodes)
+        node_free(w, o->nodes);
 }
 
 /* What is live has a node, what is not has none. What was on its way in a change that was refused is here still, or gone. */
@@ -116,10 +165,8 @@ void htc__worker_nodes_anew(htc_worker *w, own *o)
 {
     node *n, *next;
     o->ready.n = 0;
-    HASH_ITER(hh, w->nodes, n, next)
-    {
-        if (n->ledger != o->number)
-            continue;
+    for (n = o->nodes; n; n = next) {
+        next = n->of_next;
         if (!htc__ids_has(&o->now.live, (ledger_span){ n->id, n->id + 1 })) {
             htc__worker_order(w, o->number, n->id, ORDER_REVOKE);
             node_free(w, n);
@@ -130,39 +177,38 @@ void htc__worker_nodes_anew(htc_worker *w, own *o)
     }
     for (uint32_t i = 0; i < o->now.live.n; i++)
         htc__worker_nodes_add(w, o, o->now.live.at[i]);
-    for (n = w->nodes; n; n = n->hh.next)
-        if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
-            (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
+    EACH_NODE(o, n)
+    if (n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
+        (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
 /* ---- what a record says ---- */
 
 static void ready(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
+    own *o = n->of;
     n->phase = NODE_READY;
-    if (htc__worker_place(w, n) && o && htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 }) != HTC_OK)
+    if (htc__worker_place(w, n) && htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 }) != HTC_OK)
         o->news_at = w->now + AGAIN_NS; /* too scattered: seen again then */
     htc_steal_nudge(&w->thief, w->now);
 }
 
 static void unready(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
+    own *o = n->of;
     htc__worker_place_left(w, n);
-    if (o && htc__ids_has(&o->ready, (ledger_span){ n->id, n->id + 1 }))
+    if (htc__ids_has(&o->ready, (ledger_span){ n->id, n->id + 1 }))
         (void)htc__ids_remove(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
 void htc__worker_node_told(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
     assert(n->phase == NODE_TELLING);
     unqueue(w, n);
     n->phase = NODE_TOLD;
     n->held = htc__worker_addition_waits(w, n) && !HTC__BROKEN(counted_before_created);
-    if (o && !n->held)
-        DL_APPEND(o->told_first, n);
+    if (!n->held)
+        DL_APPEND(n->of->told_first, n);
 }
 
 void htc__worker_count_told(htc_worker *w, own *o)
@@ -302,10 +348,10 @@ static void read_some(htc_worker *w)
 
 void htc__worker_node_news(htc_worker *w, node *n)
 {
-    own *o = htc__worker_own(w, n->ledger);
+    own *o = n->of;
     if (n->phase <= NODE_READY)
         want_read(w, n);
-    if (o && o->news_gap > NEWS_AFTER) {
+    if (o->news_gap > NEWS_AFTER) {
         o->news_gap = NEWS_AFTER;
         o->news_at = w->now + o->news_gap;
     }
@@ -316,11 +362,11 @@ static void look_for_news(htc_worker *w, own *o)
     node *n;
     o->news_at = w->now + o->news_gap;
     o->news_gap = o->news_gap * 2 < NEWS_MAX ? o->news_gap * 2 : NEWS_MAX;
-    for (n = w->nodes; n; n = n->hh.next)
-        if (n->ledger == o->number && n->phase == NODE_WAITING)
-            want_read(w, n);
-        else if (n->ledger == o->number && n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
-            (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
+    EACH_NODE(o, n)
+    if (n->phase == NODE_WAITING)
+        want_read(w, n);
+    else if (n->phase == NODE_READY && n->place == PLACE_SHARED && !n->push)
+        (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
 void htc__worker_graph(htc_worker *w)
@@ -364,16 +410,17 @@ static void write_end(htc_worker *w, node *n);
 /* Its attempt is not needed any more; keep: what it has stored is the result. */
 static void attempt_over(htc_worker *w, node *n, int keep)
 {
-    running *x = n->run ? htc__worker_run(w, n->run) : NULL;
+    running *x = n->run && !n->end ? htc__worker_run(w, n->run) : NULL;
     n->run = 0;
+    end_forget(w, n);
     if (x)
         htc__worker_forget_run(w, x, !keep);
 }
 
 static int is_ours(const htc_worker *w, const node *n, const graph_outcome *o)
 {
-    const running *x = n->run ? htc__worker_run((htc_worker *)(uintptr_t)w, n->run) : NULL;
-    return x && o->worker == w->id && o->epoch == w->epoch && o->attempt == x->attempt.id.attempt;
+    const running *x = n->run && !n->end ? htc__worker_run((htc_worker *)(uintptr_t)w, n->run) : NULL;
+    return (x || n->end) && o->worker == w->id && o->epoch == w->epoch && o->attempt == (n->end ? n->end->attempt : x->attempt.id.attempt);
 }
 
 /* The record says what became of it. */
@@ -410,6 +457,13 @@ static void end_answered(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(w->runtime, ctx);
 }
 
+static void outcome_of_function(const htc_worker *w, const function_end *e, graph_outcome *o)
+{
+    *o = (graph_outcome){ .worker = w->id, .epoch = w->epoch, .attempt = e->attempt, .status = (uint32_t)e->status, .exit_code = e->status != HTC_OK,
+                          .began = e->began, .ended = e->ended };
+    (void)snprintf(o->reason, sizeof o->reason, "%s", e->reason);
+}
+
 static void outcome_of(const htc_worker *w, const running *x, graph_outcome *o)
 {
     const htc_outcome *from = &x->attempt.outcome;
@@ -427,22 +481,25 @@ static void outcome_of(const htc_worker *w, const running *x, graph_outcome *o)
 static void write_end(htc_worker *w, node *n)
 {
     graph_task     t = n->task;
-    const running *x = n->run ? htc__worker_run(w, n->run) : NULL;
+    const running *x = n->run && !n->end ? htc__worker_run(w, n->run) : NULL;
     graph_outcome  outcome;
     end_of        *a;
     htc_status     status;
     htc_buf        made;
     htc_buf_init(&made, &w->env, 0);
-    if (x) {
-        outcome_of(w, x, &outcome);
-        int cancelled = outcome.status == (uint32_t)HTC_ECANCELLED;
+    if (x || n->end) {
+        if (n->end)
+            outcome_of_function(w, n->end, &outcome);
+        else
+            outcome_of(w, x, &outcome);
+        int cancelled = outcome.status == (uint32_t)HTC_ECANCELLED, final = n->end ? n->end->final : x->attempt.outcome.final;
         status = cancelled ? htc__graph_cancel(&t, outcome.reason) :
-                             htc__graph_end(&t, outcome.status == (uint32_t)HTC_OK, n->failures, x->attempt.outcome.final ? 0 : w->flow.tries, &outcome);
-        if (t.state == GRAPH_DONE)
+                             htc__graph_end(&t, outcome.status == (uint32_t)HTC_OK, n->failures, final ? 0 : w->flow.tries, &outcome);
+        if (t.state == GRAPH_DONE && x)
             htc__worker_data_put_made(x, &made);
         t.made = htc_buf_bytes(&made);
         t.made_by = made.len ? w->id : 0;
-        if (t.state == GRAPH_DONE) {
+        if (t.state == GRAPH_DONE && x) {
             t.added = (htc_bytes){ x->added, x->added_len };
             t.n_added = x->n_added;
         }
@@ -469,9 +526,7 @@ static void write_end(htc_worker *w, node *n)
     a->run = n->run;
     a->len = w->buf.len;
     memcpy(a->bytes, w->buf.data, w->buf.len);
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC__BROKEN(task_unversioned) ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
-                                       .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf), .version = n->version }, 1, end_answered, a);
+    htc__worker_ask_together(w, &k, HTC__BROKEN(task_unversioned) ? HTC_KV_PUT : HTC_KV_CAS_VERSION, (htc_bytes){ a->bytes, a->len }, n->version, end_answered, a);
 }
 
 void htc__worker_node_ended(htc_worker *w, node *n)
@@ -479,6 +534,36 @@ void htc__worker_node_ended(htc_worker *w, node *n)
     unqueue(w, n);
     n->phase = NODE_ENDING;
     write_end(w, n);
+}
+
+function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_status status, const char *reason, htc_ns began, htc_ns ended)
+{
+    size_t        size = sizeof(function_end) + strlen(reason) + 1;
+    function_end *e = htc__alloc(&w->env, size);
+    if (!e) {
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "noting how a function task ended");
+        return NULL;
+    }
+    *e = (function_end){ .attempt = number, .status = status, .began = began, .ended = ended, .size = size };
+    e->final = status == HTC_EINVAL || status == HTC_ENOTFOUND || status == HTC_EINPUT || status == HTC_ECORRUPT || status == HTC_EVERSION || status == HTC_EUNSUPPORTED;
+    memcpy(e->reason, reason, size - sizeof *e);
+    return e;
+}
+
+void htc__worker_function_end_free(htc_worker *w, function_end *end)
+{
+    if (end && !end->nodes)
+        htc__free(&w->env, end, end->size);
+}
+
+void htc__worker_function_ended(htc_worker *w, node *n, function_end *end)
+{
+    assert(!n->end);
+    n->run = ++w->last_run;
+    n->end = end;
+    end->nodes++;
+    w->ends++;
+    htc__worker_node_ended(w, n);
 }
 
 void htc__worker_node_cancel(htc_worker *w, node *n)
@@ -495,6 +580,8 @@ void htc__worker_node_cancel(htc_worker *w, node *n)
 
 void htc__worker_graph_free(htc_worker *w)
 {
-    while (w->nodes)
-        node_free(w, w->nodes);
+    own *o;
+    EACH_OWN(w, o)
+    htc__worker_nodes_lost(w, o);
+    assert(!w->pages);
 }

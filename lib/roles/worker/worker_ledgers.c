@@ -61,9 +61,9 @@ static void lose(htc_worker *w, own *o)
                   "worker %llu has ledger %llu no more", (unsigned long long)w->id, (unsigned long long)o->number);
     htc__worker_given(w, o, 0);
     uint64_t number = o->number;
+    htc__worker_nodes_lost(w, o);
     own_free(w, o);
     htc__worker_drop_runs(w, number);
-    htc__worker_nodes_lost(w, number);
     if (w->round.stealing)
         htc__worker_settle(w, 0);
     htc__worker_survey_soon(w, 0);
@@ -332,7 +332,7 @@ static int add_tries(own *o)
 /* What has been stored so far stays; a worker that leaves hands it to nobody when all of it is stored. */
 static int hands(htc_worker *w, own *o)
 {
-    o->handing = w->leaving && !w->runs && !w->over_runs && !o->n_ended && !o->told_first && !o->asks_sent;
+    o->handing = w->leaving && htc__worker_quiet(w) && !o->n_ended && !o->told_first && !o->asks_sent;
     if (o->handing)
         htc__ledger_take(&o->next, 0, 0);
     return o->handing;
@@ -381,7 +381,7 @@ static void change(htc_worker *w, own *o)
 static int has_cause(const htc_worker *w, const own *o)
 {
     return o->n_ended || o->told_first || o->n_asks || o->n_accepted || o->n_cleared || o->accept_read || o->marked || o->n_again ||
-           (w->leaving && !w->runs && !w->over_runs) || htc__worker_pushes(w, o);
+           (w->leaving && htc__worker_quiet(w)) || htc__worker_pushes(w, o);
 }
 
 static int is_due(const htc_worker *w, const own *o)
@@ -408,7 +408,7 @@ void htc__worker_marked(htc_worker *w)
 {
     own     *o;
     running *x, *next;
-    node    *n, *next_node;
+    node    *n;
     EACH_OWN(w, o)
     o->marked = 1;
     DL_FOREACH_SAFE(w->runs, x, next)
@@ -416,11 +416,10 @@ void htc__worker_marked(htc_worker *w)
         htc__worker_function_order(w, x, htc__flow_all_marked(&w->flow, (ledger_span){ x->id, x->to }) ? ORDER_CANCEL : ORDER_DRAIN);
     else if (htc__flow_is_marked(&w->flow, x->id))
         htc__attempt_order(&w->holder, &x->attempt, ORDER_CANCEL);
-    for (n = w->nodes; n; n = next_node) {
-        next_node = n->hh.next;
-        if (htc__flow_is_marked(&w->flow, n->id))
-            htc__worker_node_cancel(w, n);
-    }
+    EACH_OWN(w, o)
+    EACH_NODE(o, n)
+    if (htc__flow_is_marked(&w->flow, n->id))
+        htc__worker_node_cancel(w, n);
 }
 
 /* ---- notes that nobody answers for ---- */

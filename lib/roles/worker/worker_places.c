@@ -165,12 +165,11 @@ static void move_some(htc_worker *w, uint64_t n)
             local[some++] = p->heap[i];
     qsort(local, some, sizeof *local, least_data);
     for (size_t i = 0; i < some && i < n; i++) {
-        own *o = htc__worker_own(w, local[i]->ledger);
+        own *o = local[i]->of;
         htc__worker_place_left(w, local[i]);
         local[i]->place = PLACE_SHARED;
         (void)enter(w, local[i]); /* it had a place */
-        if (o)
-            (void)htc__ids_add(&o->ready, (ledger_span){ local[i]->id, local[i]->id + 1 });
+        (void)htc__ids_add(&o->ready, (ledger_span){ local[i]->id, local[i]->id + 1 });
     }
     htc__free(&w->env, local, room * sizeof *local);
 }

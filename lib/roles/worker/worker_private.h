@@ -9,6 +9,7 @@
  *   worker_tasks.c    what is ready, what runs, what has ended and is not counted yet
  *   worker_graph.c    tasks with a record each: read, ended, cancelled
  *   worker_tell.c     children are told how a task ended, and owners that a task has news
+ *   worker_together.c what a step asks of single records goes to the store in few requests
  *   worker_steal.c    thief and victim; notes on their way
  *   worker_places.c   where a ready task waits, where tasks read files (locality.h)
  *   worker_data.c     what a task reads is brought, what it makes is kept (objects.h)
@@ -39,6 +40,7 @@
 #define NOTES_KEPT 8   /* beyond, who gave one reminds us */
 #define GROUP_MAX  1024
 #define READS_MAX  64  /* records in one request */
+#define TOGETHER   64  /* changes of records, likewise */
 #define GRAPH_LIVE 65536 /* tasks of a graph that are live in one ledger: LEDGER_HOME, and what may be given to it, are far fewer */
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
 #define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
@@ -118,10 +120,22 @@ typedef struct own {
     htc_ns         counts_at, counts_gap;
     uint32_t       n_additions; /* tasks of its that add others, and are not counted */
     struct node   *told_first; /* ended, and their children know; to be counted */
+    struct node   *nodes;      /* of a graph: all that are live in it */
     UT_hash_handle hh;
 } own;
 
 /* ---- a task of a graph that is live in a ledger of ours ---- */
+
+/* How function tasks ended, all those of one answer that ended alike. Of a command its attempt says so, which is a hundred times as large. */
+typedef struct function_end {
+    uint64_t   nodes; /* that end like this, and for which END is asked */
+    uint32_t   attempt;
+    htc_status status;
+    uint8_t    final;
+    htc_ns     began, ended; /* wall clock */
+    size_t     size;         /* of this */
+    char       reason[];
+} function_end;
 
 typedef enum node_phase {
     NODE_UNREAD, /* its record is to be read */
@@ -146,6 +160,7 @@ typedef struct node {
     uint32_t       untold;
     uint64_t       telling; /* the number of what its children are told in this life of the node */
     uint64_t       run;   /* NODE_RUNNING, NODE_ENDING: the attempt; 0: it is being cancelled */
+    function_end  *end; /* NODE_ENDING: of a function task; else run's attempt says how it ended */
     uint32_t       failures; /* of the record that the attempt began with */
     uint64_t       lacks;    /* NODE_LACKING: who made it */
     uint8_t        hopeless; /* that task could not make it again */
@@ -158,7 +173,8 @@ typedef struct node {
     size_t         len;
     graph_task     task; /* lies in bytes */
     struct node   *prev, *next; /* those to be read; or those of a ledger to be counted */
-    UT_hash_handle hh;
+    own           *of;          /* ledger */
+    struct node   *of_prev, *of_next; /* all of it */
 } node;
 
 /* A task that is somebody's child, and what it is to be told. */
@@ -176,8 +192,18 @@ typedef struct child {
     size_t         len;
     tell          *tells;
     struct child  *prev, *next; /* those to be told */
-    UT_hash_handle hh;
+    struct child  *all_prev, *all_next; /* all, in the order that they came */
 } child;
+
+/* Tasks whose numbers differ in their last bits alone: numbers come in long rows, so that a look-up finds its page in the cache. */
+#define PAGE_TASKS 256
+typedef struct task_page {
+    UT_hash_handle hh;
+    uint64_t       number;
+    uint32_t       n; /* nodes and children in it */
+    node          *nodes[PAGE_TASKS];
+    child         *children[PAGE_TASKS];
+} task_page;
 
 typedef struct run_data run_data; /* worker_data.c */
 typedef struct places   places;   /* worker_places.c */
@@ -250,6 +276,22 @@ typedef struct sum {
     UT_hash_handle hh;
 } sum;
 
+/* That a task has news, for whoever owns its ledger. */
+typedef struct word {
+    uint64_t ledger, id, seq; /* seq: how often it was sent on */
+} word;
+
+#define WORDS_MAX 256
+
+/* What is asked of single records in one step: together_add, then together_send. */
+typedef struct together {
+    uint32_t           n;
+    size_t             bytes;
+    struct asked_with *who; /* a context of the runtime; NULL: n is 0 */
+    flow_key           keys[TOGETHER];
+    htc_kv_request     requests[TOGETHER];
+} together;
+
 struct htc_worker {
     attempt_holder       holder; /* first */
     htc_env              env;
@@ -273,6 +315,8 @@ struct htc_worker {
     uint8_t              ended;         /* the flow */
     htc_ns               renew_at, survey_at, rest_at;
     uint8_t              survey_caused; /* the next one: something has happened */
+    uint8_t              more;          /* the last one left ledgers that are nobody's, since there was something to do here */
+    uint32_t             appetite;      /* it takes at most so many of them at a time when nothing is left to do here */
     htc_buf              header_bytes; /* of the flow, as it was read; flow.task lies in there */
     flow                 flow;
     uint64_t             header_version;
@@ -286,7 +330,7 @@ struct htc_worker {
     owner               *owners;
     sum                 *sums;
     ledger_counts        total; /* of sums */
-    node                *nodes;
+    task_page           *pages;
     node                *to_read;
     uint32_t             reads; /* requests under way */
     uint32_t             look_ups; /* likewise: is there such a ledger? */
@@ -298,6 +342,7 @@ struct htc_worker {
     running             *runs;     /* that the host has */
     running             *over_runs;
     running             *by_run;   /* both */
+    uint64_t             ends;     /* nodes with an end */
     uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
     htc_ns               lasts; /* a command, as of late; 0: not known */
@@ -322,10 +367,14 @@ struct htc_worker {
         uint64_t load[GROUP_MAX];
     } round;
     htc_worker_figures   figures; /* what has been done */
+    together             together;
+    uint32_t             n_words; /* whose ledgers are to be looked up */
+    word                 words[WORDS_MAX];
     htc_buf              buf;
 };
 
 #define EACH_OWN(w, o)           for ((o) = (w)->owns; (o); (o) = (o)->hh.next)
+#define EACH_NODE(o, n)          for ((n) = (o)->nodes; (n); (n) = (n)->of_next)
 #define EACH_OWN_SAFE(w, o, nx)  for ((o) = (w)->owns; (o) && ((nx) = (o)->hh.next, 1); (o) = (nx))
 
 /* worker.c */
@@ -356,6 +405,7 @@ void htc__worker_gone_timers(htc_worker *w);
 
 /* worker_survey.c */
 void htc__worker_survey(htc_worker *w);
+void htc__worker_survey_starved(htc_worker *w); /* at once, if nothing is left to do here, and ledgers of nobody were seen */
 void htc__worker_survey_soon(htc_worker *w, htc_ns in);
 htc_ns htc__worker_survey_deadline(const htc_worker *w);
 
@@ -400,6 +450,7 @@ int      htc__worker_add_run(htc_worker *w, running *x); /* 0: out of memory, wh
 void     htc__worker_run_over(htc_worker *w, running *x);
 void     htc__worker_run_kept(htc_worker *w, running *x); /* over, and what it adds is known: what it makes is kept, then END */
 void     htc__worker_forget_run(htc_worker *w, running *x, int drop);
+int      htc__worker_quiet(const htc_worker *w); /* nothing runs, and no END of what ran is under way */
 void     htc__worker_ended(own *o, const ended_task *e);
 void     htc__worker_give_up(htc_worker *w, running *x); /* it has not run, and is to be begun again */
 void     htc__worker_begin_remake(htc_worker *w, remake *r); /* as r->run, if that does not end at once */
@@ -456,15 +507,21 @@ htc_ns htc__worker_additions_deadline(const htc_worker *w);
 void   htc__worker_additions_free(htc_worker *w);
 
 /* worker_graph.c */
+task_page *htc__worker_page(const htc_worker *w, uint64_t id);   /* NULL: nothing of it is known */
+task_page *htc__worker_page_enter(htc_worker *w, uint64_t id);   /* for one more in it. NULL: no memory */
+void       htc__worker_page_leave(htc_worker *w, task_page *p);  /* for one less: it may be gone */
 node  *htc__worker_node(const htc_worker *w, uint64_t id);
 void   htc__worker_nodes_anew(htc_worker *w, own *o);  /* from now.live, whatever was thought */
 void   htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids);
 void   htc__worker_nodes_came(htc_worker *w, ledger_span ids, node_came how);
 void   htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids);
-void   htc__worker_nodes_lost(htc_worker *w, uint64_t number); /* all of a ledger that is not ours any more */
+void   htc__worker_nodes_lost(htc_worker *w, own *o); /* all of a ledger that is not ours any more */
 void   htc__worker_node_news(htc_worker *w, node *n);
 void   htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t version);
 void   htc__worker_node_ended(htc_worker *w, node *n); /* its attempt is over: END */
+function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_status status, const char *reason, htc_ns began, htc_ns ended); /* NULL: broken */
+void   htc__worker_function_ended(htc_worker *w, node *n, function_end *end); /* likewise */
+void   htc__worker_function_end_free(htc_worker *w, function_end *end); /* if it is no node's */
 void   htc__worker_node_told(htc_worker *w, node *n);
 void   htc__worker_node_cancel(htc_worker *w, node *n);
 void   htc__worker_count_told(htc_worker *w, own *o);
@@ -475,10 +532,16 @@ void   htc__worker_graph_free(htc_worker *w);
 /* worker_tell.c */
 void htc__worker_tell(htc_worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit);
 void htc__worker_tells(htc_worker *w);
+void htc__worker_find_owners(htc_worker *w); /* of words: at the end of a step, or before */
 void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 int  htc__worker_is_ledger(const htc_worker *w, uint64_t number); /* it was seen in the store: they stay */
 void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker);
 void htc__worker_tell_free(htc_worker *w);
+
+/* worker_together.c */
+/* One request of a record. value stays as it is until fn has been called, as does ctx. It leaves at the end of this step, or before. */
+void htc__worker_ask_together(htc_worker *w, const flow_key *key, uint32_t op, htc_bytes value, uint64_t version, htc_runtime_store_fn fn, void *ctx);
+void htc__worker_send_together(htc_worker *w);
 
 /* worker_steal.c */
 void   htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);

@@ -69,11 +69,13 @@ void htc__worker_remakes_free(htc_worker *w)
 /* Somebody here misses what this task made. */
 static int is_needed(const htc_worker *w, const remake *r)
 {
+    const own    *o;
     const node   *n;
     const remake *other;
-    for (n = w->nodes; n; n = n->hh.next)
-        if (n->phase == NODE_LACKING && n->lacks == r->id)
-            return 1;
+    EACH_OWN(w, o)
+    EACH_NODE(o, n)
+    if (n->phase == NODE_LACKING && n->lacks == r->id)
+        return 1;
     for (other = w->remakes; other; other = other->hh.next)
         if (other->phase == REMAKE_LACKING && other->lacks == r->id)
             return 1;
@@ -84,7 +86,8 @@ static int is_needed(const htc_worker *w, const remake *r)
 static void finish(htc_worker *w, remake *r, int failed)
 {
     uint64_t id = r->id;
-    node    *n, *next;
+    own     *o;
+    node    *n;
     remake  *other;
     remake_free(w, r);
     for (other = w->remakes; other; other = other->hh.next)
@@ -92,7 +95,8 @@ static void finish(htc_worker *w, remake *r, int failed)
             other->phase = failed ? REMAKE_GIVE_UP : REMAKE_READY;
             other->failed = failed != 0;
         }
-    HASH_ITER(hh, w->nodes, n, next)
+    EACH_OWN(w, o)
+    EACH_NODE(o, n)
     if (n->phase == NODE_LACKING && n->lacks == id) {
         n->phase = NODE_WAITING;
         n->hopeless = failed != 0;

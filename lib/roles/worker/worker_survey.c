@@ -1,6 +1,6 @@
 /* The look at all ledgers, when a flow begins to run, when somebody is gone, when there is no work here, and now and then until nothing is
- * left to be had. What is nobody's is taken: one ledger by a worker that has no tasks, what is left by who looks for the end, a moment
- * later. A worker that finds every ledger owned, and has none, makes one: it needs a place for what it steals.
+ * left to be had. What is nobody's is taken: one ledger by a worker that has no tasks, more of them each time that it has run out of what it
+ * took, and what is left by who looks for the end, a moment later. A worker that finds every ledger owned, and has none, makes one: it needs a place for what it steals.
  *
  * An owner that is not seen among the living is looked for in the store before its ledger is taken; that it is dead is a guess all the same,
  * which costs work, and never a result. */
@@ -13,6 +13,7 @@
 #define SOON_NS   (10 * HTC_MS)      /* another was faster, and this one has no ledger yet */
 #define REST_NS   (200 * HTC_MS)     /* what is nobody's is left to those without tasks */
 #define ORPHANS   256
+#define APPETITE  64 /* at most: of one of several workers that has run out of tasks again and again */
 
 typedef struct orphan {
     uint64_t number, version, worker, epoch;
@@ -22,7 +23,7 @@ typedef struct survey {
     uint64_t           beyond;      /* all numbers of ledgers that were seen */
     uint64_t           spans, done; /* live ones that were seen, tasks that have ended */
     uint32_t           n, at;       /* orphans; the one that is being taken */
-    uint8_t            took;
+    uint32_t           took;
     uint32_t           limit;
     orphan             orphans[ORPHANS];
     ledger             taking;
@@ -44,6 +45,8 @@ htc_ns htc__worker_survey_deadline(const htc_worker *w)
 
 static void survey_end(htc_worker *w, htc_ns next)
 {
+    const survey *s = w->survey;
+    w->more = s->n > s->took && (s->took || !s->limit); /* if it wanted some and got none, it looks again in its time */
     htc_runtime_context_free(w->runtime, w->survey);
     w->survey = NULL;
     w->survey_at = w->now + next;
@@ -64,7 +67,7 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
         return;
     if (r->status == HTC_OK && !htc__worker_own(w, number)) {
         w->figures.taken++;
-        s->took = 1;
+        s->took++;
         htc__worker_take_up(w, number, &s->taking, r->version);
         htc_steal_nudge(&w->thief, w->now);
     }
@@ -172,6 +175,23 @@ static int has_tasks(const htc_worker *w)
     return 0;
 }
 
+/* Nothing runs or is about to, and what waits here waits for tasks of others. */
+static int starves(const htc_worker *w)
+{
+    return htc__worker_quiet(w) && !w->to_read && !w->reads && !w->to_tell && !w->tells && htc__worker_waiting(w) == 0 && htc__worker_local(w) == 0;
+}
+
+/* One ledger at first, so that others who are about to come find some too; then twice as many each time, and all of them where nobody has come:
+ * those who do can steal, and children in ledgers of one's own are told with half the requests. */
+void htc__worker_survey_starved(htc_worker *w)
+{
+    if (!w->more || w->survey || w->leaving || !starves(w))
+        return;
+    w->more = 0;
+    w->appetite = !w->n_members ? ORPHANS : w->appetite < APPETITE ? w->appetite * 2 : APPETITE;
+    htc__worker_survey_soon(w, 0);
+}
+
 static void seen(htc_worker *w, uint64_t number, const ledger *l, uint64_t version)
 {
     survey *s = w->survey;
@@ -203,18 +223,21 @@ static void unreadable(htc_worker *w, uint64_t number)
 static void all_seen(htc_worker *w)
 {
     survey *s = w->survey;
-    int     needs_one = !w->owns || !has_tasks(w);
+    int     needs_one = !w->owns || !has_tasks(w) || starves(w);
     if (HTC__BROKEN(end_when_empty) && htc__worker_collects(w) && !s->spans && s->done)
         htc__worker_sum(w, UINT64_MAX, &(ledger_counts){ .done = w->flow.tasks - w->total.done - w->total.failed - w->total.cancelled });
     if (s->n && w->rest_at == HTC_NEVER)
         w->rest_at = w->now + REST_NS;
-    if (!s->n)
+    if (!s->n) {
         w->rest_at = HTC_NEVER;
-    s->limit = htc__worker_collects(w) && w->now >= w->rest_at ? s->n : needs_one ? 1 : 0;
+        w->appetite = 1;
+    }
+    s->limit = htc__worker_collects(w) && w->now >= w->rest_at ? s->n : needs_one ? w->appetite : 0;
     if (s->n && s->limit) {
-        /* those without tasks do not all reach for the same one */
-        s->at = s->limit == 1 && s->n > 1 ? (uint32_t)htc_rng_below(w->env.rng, s->n) : 0;
-        s->limit = s->limit == 1 ? s->at + 1 : s->n;
+        /* those without tasks do not all reach for the same one; one that is alone begins with the first, as tasks do */
+        s->limit = s->limit < s->n ? s->limit : s->n;
+        s->at = s->limit < s->n && w->n_members ? (uint32_t)htc_rng_below(w->env.rng, s->n - s->limit + 1) : 0;
+        s->limit += s->at;
         take_next(w);
     } else if (s->n) {
         survey_end(w, htc__worker_collects(w) ? w->rest_at - w->now : SAFETY_NS);

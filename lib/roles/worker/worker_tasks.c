@@ -82,6 +82,11 @@ void htc__worker_forget_run(htc_worker *w, running *x, int drop)
     forget(w, x, drop);
 }
 
+int htc__worker_quiet(const htc_worker *w)
+{
+    return !w->runs && !w->over_runs && !w->ends;
+}
+
 void htc__worker_tasks_free(htc_worker *w)
 {
     while (w->runs)
@@ -420,9 +425,9 @@ static void begin_by_place(htc_worker *w)
     node *n;
     htc__worker_move_excess(w); /* also where every slot is busy: thieves wait for it */
     while (w->n_runs < most_at_once(w) && htc__worker_can_call(w) && htc_runtime_status(w->runtime) == HTC_OK && (n = htc__worker_next_node(w))) {
-        own     *o = htc__worker_own(w, n->ledger);
+        own     *o = n->of;
         uint64_t id = n->id;
-        if (!o || o->n_ended + o->n_additions + w->n_runs >= ENDED_FULL)
+        if (o->n_ended + o->n_additions + w->n_runs >= ENDED_FULL)
             return;
         (void)begin(w, o, id, 1, n);
         if (htc__ids_has(&o->ready, (ledger_span){ id, id + 1 }))

@@ -40,10 +40,6 @@ int htc__worker_is_ledger(const htc_worker *w, uint64_t number)
     return x != NULL;
 }
 
-typedef struct word {
-    uint64_t ledger, id, seq;
-} word;
-
 static void say_told(htc_worker *w, uint64_t worker, const word *x)
 {
     if (worker == w->id) {
@@ -55,26 +51,51 @@ static void say_told(htc_worker *w, uint64_t worker, const word *x)
     htc__worker_say(w, htc__worker_peer(w, worker), HTC_WIRE_WORKER_TOLD, &(worker_message){ .to = x->ledger, .note = x->id, .seq = x->seq });
 }
 
+/* Words for one ledger. */
+typedef struct words_for {
+    uint32_t n;
+    word     of[];
+} words_for;
+
 static void owner_read(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_worker *w = role;
-    word         x = *(word *)ctx;
+    words_for   *a = ctx;
     ledger       l;
-    htc_runtime_context_free(w->runtime, ctx);
-    if (r->status != HTC_OK || htc__worker_ledger_read(w, r->value, &l) != HTC_OK)
-        return;
-    htc__worker_owner_is(w, x.ledger, l.worker);
-    say_told(w, l.worker, &x);
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &l) == HTC_OK) {
+        htc__worker_owner_is(w, a->of[0].ledger, l.worker);
+        for (uint32_t i = 0; i < a->n; i++)
+            say_told(w, l.worker, &a->of[i]);
+    }
+    htc_runtime_context_free(w->runtime, a);
+}
+
+/* Each ledger is read once, behind all changes that the words for it are about. */
+void htc__worker_find_owners(htc_worker *w)
+{
+    while (w->n_words) {
+        uint64_t   number = w->words[0].ledger;
+        uint32_t   left = 0;
+        flow_key   k = htc__flow_key_ledger(w->options.flow, number);
+        words_for *a = htc_runtime_context(w->runtime, sizeof *a + w->n_words * sizeof a->of[0]);
+        if (!a)
+            return;
+        for (uint32_t i = 0; i < w->n_words; i++)
+            if (w->words[i].ledger == number)
+                a->of[a->n++] = w->words[i];
+            else
+                w->words[left++] = w->words[i];
+        w->n_words = left;
+        htc__worker_ask_together(w, &k, HTC_KV_GET, (htc_bytes){ NULL, 0 }, 0, owner_read, a);
+    }
 }
 
 static void find_owner(htc_worker *w, const word *x)
 {
-    flow_key k = htc__flow_key_ledger(w->options.flow, x->ledger);
-    word    *ctx = htc_runtime_context(w->runtime, sizeof *ctx);
-    if (!ctx)
-        return;
-    *ctx = *x;
-    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, owner_read, ctx);
+    if (w->n_words == WORDS_MAX)
+        htc__worker_find_owners(w);
+    if (w->n_words < WORDS_MAX)
+        w->words[w->n_words++] = *x;
 }
 
 static void tell_owner(htc_worker *w, uint64_t number, uint64_t id)
@@ -105,22 +126,27 @@ void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const w
 
 /* ---- children ---- */
 
+static child *find_child(const htc_worker *w, uint64_t id)
+{
+    const task_page *p = htc__worker_page(w, id);
+    return p ? p->children[id % PAGE_TASKS] : NULL;
+}
+
 static child *child_of(htc_worker *w, uint64_t id)
 {
-    child *c;
-    HASH_FIND(hh, w->children, &id, sizeof id, c);
+    child *c = find_child(w, id);
     if (c)
         return c;
     c = htc__alloc(&w->env, sizeof *c);
-    if (c) {
-        c->id = id;
-        HASH_ADD(hh, w->children, id, sizeof c->id, c);
-    }
-    if (!c || !c->hh.tbl) {
+    task_page *p = c ? htc__worker_page_enter(w, id) : NULL;
+    if (!p) {
         htc__free(&w->env, c, sizeof *c);
         htc_runtime_break(w->runtime, HTC_ENOMEM, "telling a task");
         return NULL;
     }
+    p->children[id % PAGE_TASKS] = c;
+    c->id = id;
+    DL_APPEND2(w->children, c, all_prev, all_next);
     w->n_children++;
     return c;
 }
@@ -134,7 +160,10 @@ static void child_free(htc_worker *w, child *c)
     }
     if (c->queued)
         DL_DELETE(w->to_tell, c);
-    HASH_DEL(w->children, c);
+    DL_DELETE2(w->children, c, all_prev, all_next);
+    task_page *p = htc__worker_page(w, c->id);
+    p->children[c->id % PAGE_TASKS] = NULL;
+    htc__worker_page_leave(w, p);
     w->n_children--;
     htc__free(&w->env, c->bytes, c->len);
     htc__free(&w->env, c, sizeof *c);
@@ -229,19 +258,21 @@ static void told(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_worker *w = role;
     told_of     *a = ctx;
-    child       *c;
+    child       *c = find_child(w, a->id);
     graph_task   t;
-    HASH_FIND(hh, w->children, &a->id, sizeof a->id, c);
     w->tells--;
     if (c) {
+        int kept_by_node = 0;
         c->busy = 0;
         if (r->status == HTC_OK) {
-            if (remember(w, c, (htc_bytes){ a->bytes, a->len }, r->version) && htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) == HTC_OK) {
-                node *n = htc__worker_node(w, c->id);
-                if (n && n->phase <= NODE_READY && !n->reading)
-                    htc__worker_node_record(w, n, (htc_bytes){ c->bytes, c->len }, c->version);
-                else
-                    has_news(w, &t, c->id);
+            node *n = htc__worker_node(w, c->id);
+            kept_by_node = n && n->phase <= NODE_READY && !n->reading;
+            if (kept_by_node) {
+                c->known = 0; /* the node's is newer */
+                htc__worker_node_record(w, n, (htc_bytes){ a->bytes, a->len }, r->version);
+                tells_done(w, c, 1);
+            } else if (remember(w, c, (htc_bytes){ a->bytes, a->len }, r->version) && htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) == HTC_OK) {
+                has_news(w, &t, c->id);
                 tells_done(w, c, 1);
             }
         } else if (r->status == HTC_MISMATCH && r->version) {
@@ -254,6 +285,8 @@ static void told(void *role, void *ctx, const htc_kv_result *r)
         }
         if (c->tells)
             queue(w, c);
+        else if (kept_by_node)
+            child_free(w, c); /* thousands that nobody needs would be in the way of those that are told now */
     }
     htc_runtime_context_free(w->runtime, ctx);
 }
@@ -262,9 +295,8 @@ static void child_read(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_worker *w = role;
     uint64_t     id = *(uint64_t *)ctx;
-    child       *c;
+    child       *c = find_child(w, id);
     htc_runtime_context_free(w->runtime, ctx);
-    HASH_FIND(hh, w->children, &id, sizeof id, c);
     w->tells--;
     if (!c)
         return;
@@ -288,7 +320,7 @@ static void read_child(htc_worker *w, child *c)
     *id = c->id;
     c->busy = 1;
     w->tells++;
-    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, child_read, id);
+    htc__worker_ask_together(w, &k, HTC_KV_GET, (htc_bytes){ NULL, 0 }, 0, child_read, id);
 }
 
 /* All that it is to be told, in one change; what it knows as it is stored is done with. 1: there is something to be written. */
@@ -322,13 +354,15 @@ static void tell_child(htc_worker *w, child *c)
     uint8_t     parents[GRAPH_PARENTS_MAX], known[GRAPH_KNOWN_MAX * GRAPH_KNOWN_BYTES];
     graph_task  t;
     const node *n = htc__worker_node(w, c->id);
-    if (n && n->bytes && (!c->known || n->version > c->version) && !remember(w, c, (htc_bytes){ n->bytes, n->len }, n->version))
-        return;
-    if (!c->known) {
+    int         by_node = n && n->bytes && (!c->known || n->version > c->version);
+    uint64_t    version = by_node ? n->version : c->version;
+    if (!by_node && !c->known) {
         read_child(w, c);
         return;
     }
-    if (htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) != HTC_OK) {
+    if (by_node) {
+        t = n->task;
+    } else if (htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) != HTC_OK) {
         htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a task");
         return;
     }
@@ -348,17 +382,15 @@ static void tell_child(htc_worker *w, child *c)
     memcpy(a->bytes, w->buf.data, w->buf.len);
     c->busy = 1;
     w->tells++;
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .version = c->version }, 1, told, a);
+    htc__worker_ask_together(w, &k, HTC_KV_CAS_VERSION, (htc_bytes){ a->bytes, a->len }, version, told, a);
 }
 
-/* Those remembered longest go first: the hash is in the order they came. */
+/* Those remembered longest go first. */
 static void keep_few(htc_worker *w)
 {
     child *c, *next;
     uint32_t looked = 0;
-    HASH_ITER(hh, w->children, c, next)
+    DL_FOREACH_SAFE2(w->children, c, next, all_next)
     {
         if (w->n_children <= CHILDREN_KEPT || looked++ == 64)
             return;
