@@ -26,7 +26,7 @@ typedef struct fetching {
     const flow_call *k;
     const char      *task; /* NULL: of all */
     wanted_file     *files;
-    size_t           n, cap, seen; /* seen: tasks of that name or number */
+    size_t           n, n_unique, cap, seen; /* seen: tasks of that name or number */
     uint64_t         bytes, listed; /* listed: the task whose outputs these are: */
     json_t          *outputs; /* by name, as its executor stored them; NULL: of none yet */
 } fetching;
@@ -134,12 +134,51 @@ static htc_status fetch_them(fetching *f, uint64_t job, const char *to)
     if (top < 0)
         return cannot_write(f->k, to, errno);
     progress_begin(&p, f->k->c);
-    for (size_t i = 0; i < f->n && s == HTC_OK; i++) {
+    for (size_t i = 0; i < f->n_unique && s == HTC_OK; i++) {
         s = fetch_one(f, job, top, &f->files[i]);
-        progress_say(&p, "%zu of %zu files", i + 1, f->n);
+        progress_say(&p, "%zu of %zu files", i + 1, f->n_unique);
     }
     progress_end(&p);
     close(top);
+    return s;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const wanted_file *x = a, *y = b;
+    int                order = strcmp(x->name, y->name);
+    return order ? order : x->task < y->task ? -1 : x->task > y->task;
+}
+
+static int by_task(const void *a, const void *b)
+{
+    const wanted_file *x = a, *y = b;
+    return x->task < y->task ? -1 : x->task > y->task;
+}
+
+/* Of files that several tasks have made under one name, as tasks may that were added by different ones, none is fetched. HTC_EEXISTS, if there are any. */
+static htc_status leave_doubles(fetching *f)
+{
+    size_t     kept = 0;
+    htc_status s = HTC_OK;
+    if (f->n)
+        qsort(f->files, f->n, sizeof *f->files, by_name);
+    for (size_t i = 0, end; i < f->n; i = end) {
+        for (end = i + 1; end < f->n && strcmp(f->files[end].name, f->files[i].name) == 0;)
+            end++;
+        if (end == i + 1) {
+            wanted_file x = f->files[kept];
+            f->files[kept++] = f->files[i];
+            if (kept - 1 != i)
+                f->files[i] = x; /* to be freed */
+        } else if (s == HTC_OK) {
+            s = cli_error(f->k->c, HTC_EEXISTS, f->files[i].name, "htc flow fetch ID.TASK --out DIR fetches one", "tasks %.60s and %.60s have both made it%s", f->files[i].of,
+                          f->files[i + 1].of, end > i + 2 ? ", and others" : "");
+        }
+    }
+    f->n_unique = kept;
+    if (kept)
+        qsort(f->files, kept, sizeof *f->files, by_task); /* the outputs of a task are listed once */
     return s;
 }
 
@@ -149,9 +188,15 @@ htc_status flow_fetch_to(flow_call *k, uint64_t id, const htc_flows_view *v, con
     htc_status s = htc_flows_tasks(k->store, id, see, &f, &k->c->error);
     if (s == HTC_OK && task && !f.seen)
         s = cli_error(k->c, HTC_ENOTFOUND, "", "htc flow tasks lists numbers and names", "flow %" PRIu64 " has no task %.60s", id, task);
-    if (s == HTC_OK && f.n)
+    htc_status doubles = s == HTC_OK ? leave_doubles(&f) : s;
+    htc_error  about = k->c->error;
+    if (s == HTC_OK && f.n_unique)
         s = fetch_them(&f, v->job, to);
-    *files = f.n;
+    if (s == HTC_OK && doubles != HTC_OK) {
+        k->c->error = about;
+        s = doubles;
+    }
+    *files = f.n_unique;
     *bytes = f.bytes;
     json_decref(f.outputs);
     for (size_t i = 0; i < f.n; i++) {

@@ -353,12 +353,18 @@ static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
         telling y = { k, job, 5 };
         (void)htc_flows_tasks(k->store, id, say_failed, &y, NULL);
     }
-    uint64_t files = 0, bytes = 0;
-    if (s == HTC_OK && k->scratch && v.graph)
-        s = flow_fetch_to(k, id, &v, NULL, ".", &files, &bytes);
+    uint64_t   files = 0, bytes = 0;
+    htc_status fetched = s;
+    if (s == HTC_OK && (k->scratch || v.data) && v.graph) /* of a resumed one the header says whether its tasks had directories of their own */
+        fetched = flow_fetch_to(k, id, &v, NULL, ".", &files, &bytes);
+    htc_error about = k->c->error;
     if (s == HTC_OK && files && !k->c->json)
         printf("%" PRIu64 " result%s fetched, %s\n", files, files == 1 ? "" : "s", show_size((double)bytes).s);
-    return s == HTC_OK ? outcome(k, id, &v, now_s() - begun, !own->dir) : s;
+    if (s == HTC_OK)
+        s = outcome(k, id, &v, now_s() - begun, !own->dir);
+    if (s == HTC_OK && fetched != HTC_OK)
+        k->c->error = about;
+    return s == HTC_OK ? fetched : s;
 }
 
 htc_status flow_run(flow_call *k)

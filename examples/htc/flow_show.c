@@ -141,6 +141,8 @@ htc_status flow_tasks(flow_call *k)
     else if (s == HTC_OK && l.shown)
         table_end(k->c, &l.t);
     else
+        table_drop(&l.t);
+    if (s != HTC_OK)
         json_decref(l.json);
     return s;
 }
@@ -264,8 +266,12 @@ htc_status flow_rm(flow_call *k)
     htc_status s = flow_number(k, k->w.at[0], &id);
     if (s == HTC_OK)
         s = flow_open_store(k);
+    htc_flows_view v = { .size = sizeof v };
+    htc_status     known = s == HTC_OK ? htc_flows_look(k->store, id, &v, &k->c->error) : s;
     if (s == HTC_OK)
-        s = htc_flows_remove(k->store, id, &k->c->error);
+        s = htc_flows_remove(k->store, id, &k->c->error); /* also what is left of one that has no header any more */
+    if (s == HTC_OK && known == HTC_ENOTFOUND)
+        s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "htc flow run said its number", "there is no such flow");
     if (s == HTC_OK && k->c->json)
         flow_put_json(k, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "removed", 1));
     else if (s == HTC_OK)

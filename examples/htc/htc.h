@@ -107,6 +107,7 @@ void table_begin(table *t, ...) __attribute__((sentinel));
 /* One printf for the whole row, cells divided by tabs. Control characters of strangers are replaced. */
 void        table_row(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void        table_end(cli *c, table *t); /* prints and frees */
+void        table_drop(table *t);        /* frees; also one that was not begun */
 const char *colour_state(const cli *c, const char *state);
 const char *colour_end(const cli *c);
 

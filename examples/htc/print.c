@@ -73,6 +73,14 @@ static void print_cell(const cli *c, const table *t, size_t row, size_t column, 
     fputs(column + 1 < t->columns ? "  " : "\n", stdout);
 }
 
+void table_drop(table *t)
+{
+    for (size_t i = 0; i < t->rows * t->columns; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    *t = (table){ 0 };
+}
+
 void table_end(cli *c, table *t)
 {
     size_t width[TABLE_COLUMNS] = { 0 };
@@ -84,10 +92,7 @@ void table_end(cli *c, table *t)
     for (size_t r = 0; r < t->rows; r++)
         for (size_t i = 0; i < t->columns; i++)
             print_cell(c, t, r, i, width[i]);
-    for (size_t i = 0; i < t->rows * t->columns; i++)
-        free(t->cells[i]);
-    free(t->cells);
-    *t = (table){ 0 };
+    table_drop(t);
 }
 
 const char *colour_state(const cli *c, const char *state)

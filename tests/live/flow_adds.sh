@@ -83,6 +83,46 @@ EOF
 tail -n +5 work/total | cmp -s - work/in.txt || fail "what was read from outside is another file"
 cat work/x00 work/x01 work/x02 work/x03 | cmp -s - work/in.txt || fail "what the first task made was not fetched"
 
+# ---- files of one name, made by tasks that different ones have added: none is lost silently, and each is to be had ----
+cat > work/twice.flow << 'EOF'
+a: out=mine adds=stdout sh -c 'echo "x: out=result sh -c \"echo from a > result\""; echo a > mine'
+b: adds=stdout sh -c 'echo "x: out=result sh -c \"echo from b > result\""'
+EOF
+(cd work && "${H[@]}" flow run --scratch twice.flow) > twice.out 2>&1 && fail "two tasks have made one file, and nobody says so: $(cat twice.out)"
+out=$(cat twice.out) err=
+has "have both made it"
+has "4 done, 0 failed"
+id=$(sed -n 's/^flow \([0-9]*\): 2 tasks.*/\1/p' twice.out)
+[ "$(cat work/mine)" = a ] && [ ! -e work/result ] || fail "what was fetched: $(ls work)"
+expect 0 "${H[@]}" flow fetch "$id.b/x" --out one
+[ "$(cat one/result)" = "from b" ] || fail "the file of one of the tasks: $(cat one/result)"
+
+# ---- resumed with files: the results come too ----
+printf 'a: out=a1 sh -c "echo a > a1"\nb: in=a1 out=b1 sh -c "[ -e %s/ok ] && cp a1 b1"\n' "$PWD" > work/again.flow
+(cd work && "${H[@]}" flow run --scratch again.flow) > again.out 2>&1 && fail "a task that was to fail has not: $(cat again.out)"
+id=$(sed -n 's/^flow \([0-9]*\): 2 tasks.*/\1/p' again.out)
+touch ok
+(cd work && "${H[@]}" flow resume "$id") > again.out 2>&1 || fail "it does not go on: $(cat again.out)"
+[ "$(cat work/b1)" = a ] || fail "the result of a resumed flow was not fetched: $(cat again.out)"
+
+# ---- no such flow ----
+expect 4 "${H[@]}" flow rm 99999
+expect 4 "${H[@]}" flow tasks 99999
+
+# ---- one task is cancelled, by name; one that has ended is not ----
+printf 'first: true\nheld: after=first sleep 60\nlast: after=held true\n' > held.flow
+expect 0 "${H[@]}" flow run held.flow --detach --json
+id=$(value "$out" "['flow']")
+first_is_done() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['done']")" = 1 ]; }
+soon first_is_done || fail "the first task does not end: $("${H[@]}" flow status "$id")"
+expect 6 "${H[@]}" flow cancel "$id.first"
+has "has ended: it is done"
+expect 4 "${H[@]}" flow cancel "$id.nobody"
+expect 0 "${H[@]}" flow cancel "$id.held"
+has "task held is cancelled"
+held_is_over() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['cancelled']")" = 2 ]; }
+soon held_is_over || fail "the cancelled task goes on: $("${H[@]}" flow tasks "$id")"
+
 # ---- many, below tasks that were inserted; an agent is killed meanwhile ----
 python3 - << 'EOF'
 with open("wide.flow", "w") as f:

@@ -12,6 +12,7 @@ typedef struct resuming {
     resumption    r;
     htc_status    status;
     uint64_t      id, number; /* of the new flow; of the old task at hand */
+    uint64_t      written;    /* records of tasks */
     htc_buf       page;       /* old records: number, bytes */
     flows_sending out;
 } resuming;
@@ -58,6 +59,7 @@ static htc_status write_page(void *ctx, htc_error *error)
         if (status == HTC_OK) {
             *k = htc__flow_key_task(x->id, x->r.tasks[x->number].number);
             x->out.n++;
+            x->written++;
         }
         status = status == HTC_ENOTFOUND ? HTC_OK : status;
     }
@@ -85,6 +87,8 @@ static htc_status write_records(htc_store *store, resuming *x, uint64_t from, ht
         status = htc__flows_sending_flush(&x->out, error);
     if (status == HTC_OK)
         status = htc__flows_walk(store, &old, keep_task, write_page, x, error);
+    if (status == HTC_OK && x->written != x->r.again)
+        status = htc__error(error, HTC_ENOTFOUND, "flow %llu was removed while it was read", (unsigned long long)from);
     return htc__flows_sending_end(&x->out, status, error);
 }
 

@@ -36,7 +36,7 @@ static htc_status check_task(const htc_env *env, const htc_flow *f, uint32_t i, 
     if (strchr(t->name, '/'))
         return htc__error(error, HTC_EINVAL, "task %.100s has a slash in its name: give it another name", t->name);
     if (strlen(t->name) > HTC_FLOW_NAME_MAX - NUMBER_MAX)
-        return htc__error(error, HTC_ETOOBIG, "the name %.100s is longer than %d bytes", t->name, HTC_FLOW_NAME_MAX - NUMBER_MAX);
+        return htc__error(error, HTC_ETOOBIG, "a name is longer than %d bytes: %.40s...", HTC_FLOW_NAME_MAX - NUMBER_MAX, t->name);
     htc_status status = htc_flow_task_bytes(env, f, i, 0, &bytes);
     if (status == HTC_OK)
         htc_work_free(env, bytes);

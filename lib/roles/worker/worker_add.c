@@ -170,6 +170,14 @@ static void refuse(htc_worker *w, running *x, const char *why)
     htc__attempt_outcome_set(&w->holder, &x->attempt, HTC_ESTAGEOUT, "what it printed adds no tasks: %s", why);
 }
 
+static const char *name_of(const htc_flow *f, uint64_t place)
+{
+    uint32_t i = htc_flow_count(f);
+    while (i > 1 && htc_flow_first(f, i - 1) > place)
+        i--;
+    return htc_flow_get(f, i - 1)->name;
+}
+
 /* It is added as it stands, or the task has failed: what is refused later is nobody's to mend. */
 static htc_status try_records(htc_worker *w, creation *c, const running *x, const node *n, htc_error *error)
 {
@@ -178,7 +186,7 @@ static htc_status try_records(htc_worker *w, creation *c, const running *x, cons
         flow_key k;
         status = htc__submission_task(&c->submission, i, &k, &w->buf);
         if (status != HTC_OK && status != HTC_ENOMEM)
-            status = htc__error(error, status, "task %llu of these: %s", (unsigned long long)i, htc_strerror(status));
+            status = htc__error(error, status, "task %.100s: %s", name_of(c->flow, i), htc_strerror(status));
     }
     return status;
 }
@@ -190,7 +198,7 @@ static htc_status check_bounds(const htc_worker *w, const node *n, uint64_t task
     if (htc__graph_n_children(&n->task) + tasks > GRAPH_CHILDREN_MAX)
         return htc__error(error, HTC_EFULL, "with those that wait for it more than %d tasks would know it as a parent", GRAPH_CHILDREN_MAX);
     if (n->len + len + (size_t)htc__graph_n_makes(&n->task) * GRAPH_MADE_BYTES + (size_t)tasks * GRAPH_CHILD_BYTES > GRAPH_BYTES_MAX - 4096)
-        return htc__error(error, HTC_ETOOBIG, "with what it reads and makes that is too long for its record");
+        return htc__error(error, HTC_ETOOBIG, "what it runs, reads, makes and adds is together longer than its record may be: 250 KiB");
     return HTC_OK;
 }
 
