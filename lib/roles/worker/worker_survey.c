@@ -175,10 +175,10 @@ static int has_tasks(const htc_worker *w)
     return 0;
 }
 
-/* Nothing runs or is about to, and what waits here waits for tasks of others. */
+/* A slot is free, and what waits here waits for tasks of others. */
 static int starves(const htc_worker *w)
 {
-    return htc__worker_quiet(w) && !w->to_read && !w->reads && !w->to_tell && !w->tells && htc__worker_waiting(w) == 0 && htc__worker_local(w) == 0;
+    return htc__worker_idle(w) > 0 && !w->to_read && !w->reads && !w->to_tell && !w->tells && htc__worker_waiting(w) == 0 && htc__worker_local(w) == 0;
 }
 
 /* One ledger at first, so that others who are about to come find some too; then twice as many each time, and all of them where nobody has come:
