@@ -13,7 +13,7 @@ for f in "$flows"/*.flow "$flows"/*.dax; do
     expect 0 "${H[@]}" flow check "$f"
     expect 0 "${H[@]}" flow render "$f" --svg picture.svg
 done
-[ "$n" = 6 ] || fail "$n flows"
+[ "$n" = 7 ] || fail "$n flows"
 
 expect 0 "${H[@]}" up --slots 3
 # run CODE FILE WORD...: in a directory of its own, which this script goes to.
@@ -46,6 +46,10 @@ run 0 sweep.flow
 for r in 2.4 2.6 2.8 3.0 3.2 3.4; do
     awk -v r=$r 'BEGIN { x = 0.3; for (i = 0; i < 1000; i++) x = r * x * (1 - x); printf "%s %.6f\n", r, x }'
 done | cmp - sweep.txt || fail "the sweep came to something else: $(cat sweep.txt)"
+
+run 0 newton.flow
+[ "$(tail -n 1 steps.txt)" = 1.414213562373 ] && [ "$(uniq -d steps.txt | wc -l)" = 1 ] || fail "the steps: $(cat steps.txt)"
+grep -q "$(($(wc -l < steps.txt) + 1)) done" <<< "$out" || fail "$out"
 
 # Each task of the mosaic began when its parents had ended.
 run 0 mosaic.dax --time-scale 0.01 --json
