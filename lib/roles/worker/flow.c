@@ -92,9 +92,8 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
     htc_get_str(&r, f->steal, sizeof f->steal);
     f->task = htc_get_bytes(&r);
     uint64_t n = htc_get_varint(&r);
-    int      good = f->state >= FLOW_BUILDING && f->state <= FLOW_ABORTED && (f->kind == FLOW_BAG || f->kind == FLOW_GRAPH) && f->data <= 1 && tries > 0 && f->places.rule <= HTC_LOCALITY_MLB &&
-               f->places.tt_rule <= HTC_LOCALITY_TT_MOVE &&
-               tries <= UINT32_MAX && n <= FLOW_MARKS_MAX;
+    int      good = f->state >= FLOW_BUILDING && f->state <= FLOW_ABORTED && (f->kind == FLOW_BAG || f->kind == FLOW_GRAPH) && f->data <= 1 && tries > 0 &&
+               tries <= UINT32_MAX && f->places.rule <= HTC_LOCALITY_MLB && f->places.tt_rule <= HTC_LOCALITY_TT_MOVE && n <= FLOW_MARKS_MAX;
     f->tries = (uint32_t)tries;
     for (; good && f->n_marks < n && r.status == HTC_OK; f->n_marks++) {
         ledger_span *s = &f->marks[f->n_marks];

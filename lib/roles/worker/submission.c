@@ -266,11 +266,11 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
     return status;
 }
 
-htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task, uint64_t base,
-                                 const char *directory, const char *inputs, htc_error *error)
+htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task,
+                                 uint64_t base, const char *directory, const char *inputs, htc_error *error)
 {
-    *s = (submission){ .env = env, .flow = given, .id = id, .home = 1, .directory = directory, .inputs = inputs, .base = base, .ledger = task->added_home, .cancelled = task->added_cancelled, .adder = task->name,
-                        .adder_number = htc__flow_shown(to, adder) };
+    *s = (submission){ .env = env, .flow = given, .id = id, .home = 1, .directory = directory, .inputs = inputs, .base = base,
+                       .ledger = task->added_home, .cancelled = task->added_cancelled, .adder = task->name, .adder_number = htc__flow_shown(to, adder) };
     s->header.kind = FLOW_GRAPH;
     s->header.tasks = htc_flow_total(given);
     htc_status status = directory ? HTC_OK : htc__submission_files_create(env, given, inputs, &s->files, error);
@@ -365,7 +365,9 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     graph_outcome outcome = { .status = s->cancelled ? (uint32_t)HTC_ECANCELLED : 0 };
     if (s->cancelled)
         (void)snprintf(outcome.reason, sizeof outcome.reason, "the task that adds it was cancelled");
-    htc__graph_write(b, &(graph_task){ .state = s->cancelled ? GRAPH_CANCELLED : GRAPH_OPEN, .outcome = outcome, .home = s->adder.len ? s->ledger : home_of(s, number), .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
+    uint64_t home = s->adder.len ? s->ledger : home_of(s, number);
+    htc__graph_write(b, &(graph_task){ .state = s->cancelled ? GRAPH_CANCELLED : GRAPH_OPEN, .outcome = outcome, .home = home,
+                                       .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
                                        .children = htc_buf_bytes(&children), .task = task, .kind = htc_bytes_of(t->kind),
                                        .reads = htc_buf_bytes(&reads), .makes = htc_buf_bytes(&makes) });
     status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : makes.status != HTC_OK ? makes.status : name.status;

@@ -41,8 +41,8 @@ const char *htc__submission_rule(uint32_t rule); /* its name */
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error);
 /* Of tasks that are added by that one (addition.h): records of tasks alone. given, task: kept. to: the flow. base: as above; that they are
  * live in task->added_home, and cancelled or not, is what task says. */
-htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task, uint64_t base,
-                                 const char *directory, const char *inputs, htc_error *error);
+htc_status htc__submission_added(submission *s, const htc_env *env, const htc_flow *given, const flow *to, uint64_t id, uint64_t adder, const graph_task *task,
+                                 uint64_t base, const char *directory, const char *inputs, htc_error *error);
 /* The task with this number, counted from base. */
 htc_status htc__submission_task(submission *s, uint64_t number, flow_key *key, htc_buf *b);
 void       htc__submission_free(submission *s);

@@ -224,7 +224,8 @@ static void keep_text(htc_worker *w, running *x, const node *n, htc_bytes text)
         char line[24] = "";
         if (e.line)
             (void)snprintf(line, sizeof line, "line %u: ", e.line);
-        (void)snprintf(why, sizeof why, "%s%.50s%s%.110s%s%.60s", line, e.where, e.where[0] ? ": " : "", e.text[0] ? e.text : htc_strerror(status), e.hint[0] ? "; " : "", e.hint);
+        (void)snprintf(why, sizeof why, "%s%.50s%s%.110s%s%.60s", line, e.where, e.where[0] ? ": " : "", e.text[0] ? e.text : htc_strerror(status),
+                       e.hint[0] ? "; " : "", e.hint);
         refuse(w, x, why);
     } else if (tasks) {
         memcpy(x->added, text.data, text.len);

@@ -60,10 +60,11 @@ typedef struct ended_task {
     uint8_t  signal;   /* of a bag, as the rest: for the log */
     uint16_t exit_code;
     int32_t  status;
-    uint32_t attempt;    htc_ns   began, ended;  /* wall clock; 0: it never ran */
-    uint32_t n_added;       /* of a graph: so many are live in its stead, from added_from on */
+    uint32_t attempt;
+    htc_ns   began, ended;           /* wall clock; 0: it never ran */
+    uint32_t n_added;                /* of a graph: so many are live in its stead, from added_from on, */
     uint64_t added_from, added_home; /* in that ledger */
-    uint64_t added_note;    /* which is another one: the note that carries them; 0: none does */
+    uint64_t added_note;             /* to which this note carries them; 0: it is the same */
 } ended_task;
 
 /* A thief who waits for a ledger's next change. */
