@@ -61,6 +61,7 @@
     X(note_number_reused)    /* the number of a cleared note is given again */                                        \
     X(ledger_unversioned)    /* a ledger is written whatever its version is */                                        \
     X(log_rewritten)         /* a block of a log also says what is not counted yet, and is written again when it is something else */ \
+    X(ledger_each_life)      /* a worker makes a ledger of its own, whatever is nobody's */                            \
     X(end_when_empty)        /* a flow has ended when each of its ledgers was seen without tasks */                  \
     X(parents_counted)       /* a task of a graph counts its parents, whoever tells it */                             \
     X(bad_bit_ignored)       /* a task whose parent has failed is not cancelled by that */                            \

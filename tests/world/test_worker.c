@@ -546,6 +546,9 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     }
     if (!htc_sim_failure(w->sim))
         htc__flow_audit_end(w->audit);
+    uint64_t first = w->graph ? 1 + w->tasks / 100 : 1, ledgers = htc__flow_audit_ledgers(w->audit);
+    if (!htc_sim_failure(w->sim) && !w->audit->n_added && ledgers > first + 4 * w->n + 4) /* of each worker's lives there are many more */
+        fail(w, "%llu ledgers for %u workers", (unsigned long long)ledgers, w->n);
     if (!htc_sim_failure(w->sim) && kind == 0)
         htc__flow_audit_runs(w->audit);
     const char *failure = htc_sim_failure(w->sim);
@@ -596,6 +599,7 @@ static const char *const rules[] = {
     "ledger_unversioned",  /* who was thought dead writes over its successor */
     "log_rewritten",       /* a block says what was not counted, or not what was */
     "end_when_empty",      /* tasks move behind the reader: it ends early */
+    "ledger_each_life",    /* as many records as lives */
     "parents_counted",     /* told twice, it runs too early */
     "bad_bit_ignored",     /* it waits for ever */
     "counted_before_told", /* who takes over does not see that its children wait: for ever */

@@ -233,6 +233,10 @@ static void all_seen(htc_worker *w)
         w->appetite = 1;
     }
     s->limit = htc__worker_collects(w) && w->now >= w->rest_at ? s->n : needs_one ? w->appetite : 0;
+    if (HTC__BROKEN(ledger_each_life) && !w->owns && !w->leaving) {
+        create(w);
+        return;
+    }
     if (s->n && s->limit) {
         /* those without tasks do not all reach for the same one; one that is alone begins with the first, as tasks do */
         s->limit = s->limit < s->n ? s->limit : s->n;

@@ -447,6 +447,14 @@ void htc__flow_audit_end(flow_audit *a)
             htc__flow_audit_fail(a, "task %llu has ended as %u, to be %u", (unsigned long long)id, a->task[id].state, a->task[id].expected);
 }
 
+uint64_t htc__flow_audit_ledgers(const flow_audit *a)
+{
+    uint64_t n = 0;
+    for (uint64_t j = 0; j < a->n_ledgers; j++)
+        n += a->ledgers[j]->next_note > 0;
+    return n;
+}
+
 void htc__flow_audit_runs(flow_audit *a)
 {
     uint64_t runs = 0, needed = 0;

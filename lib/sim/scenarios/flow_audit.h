@@ -80,6 +80,7 @@ const htc_flow_task *htc__flow_audit_task(const flow_audit *a, uint64_t task);
 void htc__flow_audit_text(const flow_audit *a, uint64_t task, htc_buf *b); /* what it prints, if it adds tasks */
 /* Of a flow that has ended. */
 void htc__flow_audit_end(flow_audit *a);
+uint64_t htc__flow_audit_ledgers(const flow_audit *a); /* how many there are */
 /* Every task ran as often as it had to and no more: without faults that is so, but that what was lost with an agent that ended is made again. */
 void htc__flow_audit_runs(flow_audit *a);
 void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const char *line), void *ctx);

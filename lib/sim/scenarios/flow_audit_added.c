@@ -7,7 +7,8 @@
 #include "sim/scenarios/flow_audit_private.h"
 
 #define DEEP_MAX 3   /* tasks that are added by tasks that are added by one that was submitted add none */
-#define MANY     700 /* of one in thirty; so that what is live in a ledger is at its bound */
+#define LAST     3000 /* what is added behind so many adds nothing */
+#define MANY     700 /* of one in thirty that were submitted; so that what is live in a ledger is at its bound */
 
 static audited_added *added_of(const flow_audit *a, uint64_t id)
 {
@@ -52,9 +53,12 @@ static uint32_t depth_of(const flow_audit *a, uint64_t id)
     return x ? 1 + depth_of(a, x->task) : 0;
 }
 
-static uint32_t how_many(uint64_t id)
+static uint32_t how_many(const flow_audit *a, uint64_t id)
 {
-    return key_of(id, 0) % 30 == 7 ? MANY : (uint32_t)(key_of(id, 1) % 7); /* of some none */
+    uint64_t own = htc_flow_total(a->given);
+    if (id >= own + LAST)
+        return 0;
+    return id < own && key_of(id, 0) % 30 == 7 ? MANY : (uint32_t)(key_of(id, 1) % 7); /* of some none */
 }
 
 static void put_task(const flow_audit *a, uint64_t id, uint32_t i, uint32_t deep, htc_buf *b)
@@ -76,7 +80,7 @@ void htc__flow_audit_text(const flow_audit *a, uint64_t id, htc_buf *b)
 {
     uint32_t deep = depth_of(a, id);
     htc_put_raw(b, htc_bytes_of("# what is added\n"));
-    for (uint32_t i = 0; i < how_many(id); i++)
+    for (uint32_t i = 0; i < how_many(a, id); i++)
         put_task(a, id, i, deep + 1, b);
 }
 

@@ -5,6 +5,7 @@
 
 #define PARENTS_MAX 8
 #define LEVEL       20
+#define ADDERS      1500
 #define FILE_NAME   32
 
 typedef struct task_files {
@@ -87,7 +88,7 @@ htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int 
         uint32_t parents[PARENTS_MAX], n = id && graph ? draw_parents(rng, id, shape, parents) : 0;
         if (work == FLOW_FILES && graph)
             draw_files(rng, id, parents, n, &files, &t);
-        t.adds = adds && graph && work != FLOW_FUNCTIONS && id % 11 == 3;
+        t.adds = adds && graph && work != FLOW_FUNCTIONS && id % 11 == 3 && id < ADDERS; /* or a large flow would grow for ever */
         status = htc_flow_add(f, &t, NULL, NULL);
         if (status == HTC_OK)
             status = draw_edges(f, rng, id, parents, n);
