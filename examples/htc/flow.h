@@ -65,14 +65,14 @@ void        flow_put_json(flow_call *k, json_t *value); /* takes it */
 /* flow_kinds.c */
 typedef struct flow_kind {
     const char *name; /* the graph's */
-    uint64_t    tasks, ran, failed, data;
+    uint64_t    tasks, ran, failed, data, moved;
     double      run_s, longest_s;
 } flow_kind;
 
 typedef struct flow_kinds {
     flow_kind *kinds; /* by name */
     uint32_t   n;
-    uint64_t   data; /* bytes that tasks read of each other */
+    uint64_t   data, moved; /* bytes that tasks read of each other; of these, that came from other workers */
 } flow_kinds;
 
 void    flow_kinds_of(const flow_graph *g, flow_kinds *k); /* flow_kinds_free, before the graph goes */

@@ -39,7 +39,9 @@ void flow_kinds_of(const flow_graph *g, flow_kinds *k)
         of->run_s += ran;
         of->longest_s = ran > of->longest_s ? ran : of->longest_s;
         of->data += t->data;
+        of->moved += t->moved;
         k->data += t->data;
+        k->moved += t->moved;
     }
     free(sorted);
 }
@@ -49,9 +51,9 @@ json_t *flow_kinds_json(const flow_kinds *k)
     json_t *all = json_array();
     for (uint32_t i = 0; i < k->n; i++) {
         const flow_kind *x = &k->kinds[i];
-        json_array_append_new(all, json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "kind", x->name, "tasks", (json_int_t)x->tasks, "ran", (json_int_t)x->ran, "failed",
+        json_array_append_new(all, json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "kind", x->name, "tasks", (json_int_t)x->tasks, "ran", (json_int_t)x->ran, "failed",
                                              (json_int_t)x->failed, "run_s", x->run_s, "mean_s", x->ran ? x->run_s / (double)x->ran : 0.0, "longest_s", x->longest_s,
-                                             "data_bytes", (json_int_t)x->data));
+                                             "data_bytes", (json_int_t)x->data, "moved_bytes", (json_int_t)x->moved));
     }
     return all;
 }
@@ -60,15 +62,16 @@ void flow_kinds_print(flow_call *c, const flow_kinds *k)
 {
     table t;
     if (k->data)
-        printf("tasks read %s of each other\n", show_size((double)k->data).s);
+        printf("tasks read %s of each other, of which %s were moved between workers\n", show_size((double)k->data).s, show_size((double)k->moved).s);
     if (k->n < 2 && !(k->n && k->kinds[0].name[0]))
         return;
     putchar('\n');
-    table_begin(&t, "KIND", ">TASKS", ">FAILED", ">MEAN", ">LONGEST", ">RUN TIME", ">READ", NULL);
+    table_begin(&t, "KIND", ">TASKS", ">FAILED", ">MEAN", ">LONGEST", ">RUN TIME", ">READ", ">MOVED", NULL);
     for (uint32_t i = 0; i < k->n; i++) {
         const flow_kind *x = &k->kinds[i];
-        table_row(&t, "%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%s", x->name[0] ? x->name : "-", x->tasks, x->failed,
-                  x->ran ? show_seconds(x->run_s / (double)x->ran).s : "-", show_seconds(x->longest_s).s, show_seconds(x->run_s).s, show_size((double)x->data).s);
+        table_row(&t, "%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%s\t%s", x->name[0] ? x->name : "-", x->tasks, x->failed,
+                  x->ran ? show_seconds(x->run_s / (double)x->ran).s : "-", show_seconds(x->longest_s).s, show_seconds(x->run_s).s, show_size((double)x->data).s,
+                  show_size((double)x->moved).s);
     }
     table_end(c->c, &t);
 }

@@ -106,6 +106,7 @@ static json_t *figures_json(uint64_t id, const htc_flows_view *v, const flow_gra
     flow_kinds_of(g, &kinds);
     json_object_set_new(more, "tasks_cv", json_real(f->tasks_cv));
     json_object_set_new(more, "data_bytes", json_integer((json_int_t)kinds.data));
+    json_object_set_new(more, "moved_bytes", json_integer((json_int_t)kinds.moved));
     json_object_set_new(more, "by_kind", flow_kinds_json(&kinds));
     flow_kinds_free(&kinds);
     json_object_update(o, more);

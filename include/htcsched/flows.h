@@ -145,6 +145,7 @@ typedef struct htc_flows_task {
     uint64_t                data;       /**< bytes that it reads of what others make, as far as it is known */
     uint32_t                inserted;   /**< 1: it was not submitted, and stands between tasks that were */
     uint64_t                stored;     /**< the number by which its outputs are stored */
+    uint64_t                moved;      /**< of data: bytes that came from other workers for the attempt that has ended */
 } htc_flows_task;
 
 /**

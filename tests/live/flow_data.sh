@@ -50,7 +50,7 @@ python3 - "$out" << 'END' || fail "$out"
 import json, sys
 o = json.loads(sys.argv[1])
 kinds = {k["kind"]: k for k in o["by_kind"]}
-assert o["data_bytes"] == 56 and (kinds[""]["tasks"], kinds["change"]["tasks"]) == (2, 2), o
+assert o["data_bytes"] == 56 and o["moved_bytes"] <= 56 and sum(k["moved_bytes"] for k in kinds.values()) == o["moved_bytes"] and (kinds[""]["tasks"], kinds["change"]["tasks"]) == (2, 2), o
 END
 # A program stays one. What is stored and has changed does not come.
 echo "tool: out=tool sh -c 'echo \"#!/bin/sh\" > tool; chmod +x tool'" > tool.flow
@@ -115,6 +115,9 @@ done
 [ "$kills" -ge 3 ] || fail "only $kills kills"
 soon ended || fail "it does not end after $kills kills: $("${H[@]}" flow status "$id"; "${H[@]}" flow tasks "$id" | grep -v done)"
 state_is done || fail "it ended otherwise than well: $("${H[@]}" flow tasks "$id" --failed)"
+expect 0 "${H[@]}" flow report "$id" --json
+python3 -c 'import json, sys; o = json.loads(sys.argv[1]); assert 5000000 < o["moved_bytes"] < o["data_bytes"], (o["moved_bytes"], o["data_bytes"])' "$out" ||
+    fail "eight agents have moved other bytes"
 expect 0 "${H[@]}" flow fetch "$id" --all --out graph
 mkdir serial
 python3 - << 'END' || fail "the results are not those of a plain loop"

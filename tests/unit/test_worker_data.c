@@ -74,6 +74,7 @@ Test(worker_data, what_is_made_is_known_to_who_reads_it)
     rig_pass(&s.r, HTC_SECOND);
     expect_ended_well(&s);
     cr_expect(figures(&s).made == TASKS && figures(&s).remade == 0);
+    cr_expect(s.first.moved == 0);
     htc_buf_init(&second, NULL, 0);
     cr_assert(rig_get_task(&s.r, 1, &second, &t));
     cr_assert(htc__graph_made(&s.first, htc_bytes_of("out"), &made) == HTC_OK && htc__graph_known(&t, 0, &known) == HTC_OK);

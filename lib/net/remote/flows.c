@@ -520,6 +520,7 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
     }
     t.kind = kind;
     t.data = g.data;
+    t.moved = g.moved;
     t.files = w->files;
     t.n_files = files_of(&g, task, w->files);
     int more = w->fn(w->ctx, &t);

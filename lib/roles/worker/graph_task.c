@@ -62,6 +62,7 @@ static void data_write(htc_buf *b, const graph_task *t)
     htc_put_bytes(b, t->makes);
     htc_put_bytes(b, t->known);
     htc_put_varint(b, t->data);
+    htc_put_varint(b, t->moved);
     htc_put_bytes(b, t->made);
     htc_put_varint(b, t->made_by);
     htc_put_varint(b, t->redo_worker);
@@ -102,6 +103,7 @@ static void data_read(htc_reader *r, graph_task *t)
     t->makes = htc_get_bytes(r);
     t->known = htc_get_bytes(r);
     t->data = htc_get_varint(r);
+    t->moved = htc_get_varint(r);
     t->made = htc_get_bytes(r);
     t->made_by = htc_get_varint(r);
     t->redo_worker = htc_get_varint(r);

@@ -63,6 +63,7 @@ typedef struct graph_task {
     htc_bytes     makes;    /* for each object str its name */
     htc_bytes     known;    /* of reads, as parents have told: for each u32 which, the object */
     uint64_t      data;     /* bytes of all that it was told of, known or not */
+    uint64_t      moved;    /* of data: bytes that came from other workers for the attempt that has ended */
     htc_bytes     made;     /* of one that is done: for each of makes u8[32] hash, u64 size */
     uint64_t      made_by;  /* the worker that has them */
     uint64_t      redo_worker, redo_epoch; /* who makes them again; 0: nobody */

@@ -495,6 +495,9 @@ static void write_end(htc_worker *w, node *n)
         int cancelled = outcome.status == (uint32_t)HTC_ECANCELLED, final = n->end ? n->end->final : x->attempt.outcome.final;
         status = cancelled ? htc__graph_cancel(&t, outcome.reason) :
                              htc__graph_end(&t, outcome.status == (uint32_t)HTC_OK, n->failures, final ? 0 : w->flow.tries, &outcome);
+        uint64_t needed;
+        if (x)
+            htc__worker_data_read(x, &needed, &t.moved);
         if (t.state == GRAPH_DONE && x)
             htc__worker_data_put_made(x, &made);
         t.made = htc_buf_bytes(&made);
