@@ -170,14 +170,6 @@ static void refuse(htc_worker *w, running *x, const char *why)
     htc__attempt_outcome_set(&w->holder, &x->attempt, HTC_ESTAGEOUT, "what it printed adds no tasks: %s", why);
 }
 
-static const char *name_of(const htc_flow *f, uint64_t place)
-{
-    uint32_t i = htc_flow_count(f);
-    while (i > 1 && htc_flow_first(f, i - 1) > place)
-        i--;
-    return htc_flow_get(f, i - 1)->name;
-}
-
 /* It is added as it stands, or the task has failed: what is refused later is nobody's to mend. */
 static htc_status try_records(htc_worker *w, creation *c, const running *x, const node *n, htc_error *error)
 {
@@ -186,7 +178,7 @@ static htc_status try_records(htc_worker *w, creation *c, const running *x, cons
         flow_key k;
         status = htc__submission_task(&c->submission, i, &k, &w->buf);
         if (status != HTC_OK && status != HTC_ENOMEM)
-            status = htc__error(error, status, "task %.100s: %s", name_of(c->flow, i), htc_strerror(status));
+            status = htc__error(error, status, "task %.100s: %s", htc_flow_get(c->flow, c->submission.entry)->name, htc_strerror(status));
     }
     return status;
 }
@@ -241,16 +233,18 @@ static void text_known(void *role, void *ctx, htc_status status, htc_bytes body)
     running    *x = htc__worker_run(w, run);
     node       *n = x ? htc__worker_node(w, x->id) : NULL;
     htc_reader  r = htc_reader_of(body);
+    char        too_long[40];
     htc_runtime_context_free(w->runtime, ctx);
     if (!n || n->run != run)
         return;
+    (void)snprintf(too_long, sizeof too_long, "it has more than %d bytes", ADDITION_TEXT_MAX);
     htc_bytes text = status == HTC_OK ? htc_get_bytes(&r) : htc_bytes_of(NULL);
     if (status == HTC_OK && htc_reader_done(&r) != HTC_OK)
         status = HTC_EPROTO;
     if (status == HTC_OK)
         keep_text(w, x, n, text);
     else if (status == HTC_ETOOBIG)
-        refuse(w, x, "it is longer than 131072 bytes");
+        refuse(w, x, too_long);
     else if (status != HTC_ENOTFOUND) /* an empty one is not stored */
         refuse(w, x, htc_strerror(status));
     htc__worker_run_kept(w, x);
