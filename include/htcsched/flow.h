@@ -60,7 +60,9 @@ typedef enum htc_flow_builtin {
     HTC_FLOW_SPIN,        /**< computes for amount ns */
     HTC_FLOW_READ,        /**< reads amount bytes */
     HTC_FLOW_WRITE,       /**< writes amount bytes */
-    HTC_FLOW_CALL         /**< calls function of object with argument: htcsched/task_fn.h */
+    HTC_FLOW_CALL,        /**< calls function of object with argument: htcsched/task_fn.h */
+    HTC_FLOW_INTAKE       /**< nothing runs: it stands where tasks are added from outside while the flow runs (htc_flows_add). A flow that is
+                               submitted has one at most; nothing waits for it, and it for nothing */
 } htc_flow_builtin;
 
 /** How a parent has to end so that the child may run. */

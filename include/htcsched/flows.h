@@ -16,7 +16,12 @@
  * Those who have no htc_store, but a client of the store in a machine of their own (htcsched/kv.h), write the records themselves:
  * htc_flows_records_create, _count, _get.
  *
- * Tasks may add tasks while their flow runs (adds of htc_flow_task): its number of tasks grows.
+ * Tasks may add tasks while their flow runs (adds of htc_flow_task): its number of tasks grows. An open flow, one with an intake
+ * (HTC_FLOW_INTAKE), takes tasks from outside too, of several clients at once, until it is closed:
+ *
+ *     while ((status = htc_flows_add(store, id, more, NULL, name, &error)) == HTC_AGAIN)
+ *         wait_a_little();
+ *     status = htc_flows_add(store, id, NULL, &(htc_flows_adding){ .size = sizeof(htc_flows_adding), .close = 1 }, NULL, &error);
  *
  * A task that waits for more than 1,024 others, or that more than 4,096 wait for, is stored with trees of inserted tasks before or behind it
  * (htc_flow_narrow). They have the last numbers. Counts are of the tasks that were submitted.
@@ -98,7 +103,37 @@ typedef struct htc_flows_view {
     uint64_t added;     /**< of tasks: those that tasks have added */
     uint32_t adds;      /**< 1: some of its tasks add tasks */
     uint64_t from;      /**< the flow that this one goes on (htc_flows_resume); 0: none. What was done there of a bag is among the counts here */
+    uint32_t open;      /**< 1: it takes tasks (htc_flows_add). Each of its intakes is a task, and counts as one */
 } htc_flows_view;
+
+/** A worker of a flow. What it points to is lent for the call. */
+typedef struct htc_flows_worker {
+    size_t      size;    /**< sizeof(htc_flows_worker) */
+    uint64_t    number;  /**< of those that live its own */
+    uint32_t    slots;   /**< tasks that it runs at once */
+    const char *node;    /**< the name of its host; "": not known */
+    const char *address; /**< where other workers reach it */
+} htc_flows_worker;
+
+/**
+ * Called for each worker.
+ *
+ * @param[in] ctx     as given
+ * @param[in] worker  lent for the call
+ * @return 1: go on; 0: enough
+ */
+typedef int (*htc_flows_worker_fn)(void *ctx, const htc_flows_worker *worker);
+
+/** How tasks are added to a flow that runs. Every field's zero is its default. */
+typedef struct htc_flows_adding {
+    size_t   size;   /**< sizeof(htc_flows_adding) */
+    uint64_t worker; /**< the worker that is to begin with them (htc_flows_workers): a wish, which is not fulfilled if that is gone; the others steal.
+                          0: the one that has the flow's intake */
+    uint32_t close;  /**< 1: the flow takes no tasks after these, and ends when all of its tasks have */
+} htc_flows_adding;
+
+/** Options with every default. */
+#define HTC_FLOWS_ADDING_INIT { sizeof(htc_flows_adding), 0, 0 }
 
 /** What a task waits for, as it knows it. */
 typedef struct htc_flows_parent {
@@ -146,6 +181,7 @@ typedef struct htc_flows_task {
     uint32_t                inserted;   /**< 1: it was not submitted, and stands between tasks that were */
     uint64_t                stored;     /**< the number by which its outputs are stored */
     uint64_t                moved;      /**< of data: bytes that came from other workers for the attempt that has ended */
+    uint32_t                intake;     /**< 1: nobody runs it: it stands where tasks are added (htc_flows_add) */
 } htc_flows_task;
 
 /**
@@ -282,6 +318,49 @@ HTC_API htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task
  * Cost: two round trips, more if others change the flow at the same time.   Since: 0.2
  */
 HTC_API htc_status htc_flows_cancel(htc_store *store, uint64_t id, uint64_t from, uint64_t to, htc_error *error);
+
+/**
+ * Fill in every default, for languages that cannot use HTC_FLOWS_ADDING_INIT.
+ *
+ * @param[out] options  NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API void htc_flows_adding_init(htc_flows_adding *options, size_t size);
+
+/**
+ * Add tasks to an open flow that runs: all of them, or none. Several clients may do so at the same moment. The tasks may wait for each other, and
+ * for no others. Their names begin with that of the intake which they came through: intake.2/NAME.
+ *
+ * @param[in,out] store    nothing outstanding
+ * @param[in]     id       its number
+ * @param[in]     flow     checked (htc_flow_check), without an intake, at most 1,023 tasks, in 128 KiB as JSON lines; NULL: none, to close
+ * @param[in]     options  borrowed; NULL: every default
+ * @param[out]    intake   the name of that intake, HTC_FLOW_NAME_MAX + 1 bytes; NULL is fine
+ * @param[out]    error    why, and the next step; NULL is fine
+ * @return HTC_OK; HTC_AGAIN: what was added before, by anybody, is still being taken up by a worker: again in some ms, or when the flow has a
+ *         worker; HTC_EBUSY: the flow has ended, was closed or cancelled, or has not been started; HTC_EUNSUPPORTED: it was not submitted with an intake,
+ *         or nothing here executes a task; HTC_ETOOBIG: too many tasks or bytes: add some of them first; HTC_EINVAL; HTC_ENOTFOUND: no such flow; as
+ *         htc_flows_submit; as htc_store_ask: whether they were added is not known then
+ *
+ * Cost: three round trips; every record is made once, to see that it can be.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_add(htc_store *store, uint64_t id, const htc_flow *flow, const htc_flows_adding *options, char *intake, htc_error *error);
+
+/**
+ * Tell of each worker of a flow that lives.
+ *
+ * @param[in,out] store  nothing outstanding; not to be used by fn
+ * @param[in]     id     its number
+ * @param[in]     fn     called for each
+ * @param[in]     ctx    handed to fn
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK, also if there is no such flow; HTC_EINVAL; as htc_store_ask
+ *
+ * Cost: a scan of the workers.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_workers(htc_store *store, uint64_t id, htc_flows_worker_fn fn, void *ctx, htc_error *error);
 
 /**
  * Remove the records of a flow that has ended, or was never started. Its outputs are the job's.

@@ -67,6 +67,8 @@
     X(bad_bit_ignored)       /* a task whose parent has failed is not cancelled by that */                            \
     X(counted_before_told)   /* a task is counted before its children know that it has ended */                       \
     X(task_unversioned)      /* how a task ended is written whatever its record's version is */ \
+    X(intake_unversioned)    /* a client adds tasks to an open flow whatever the intake's version */ \
+    X(intake_unread)         /* a client whose addition was not answered adds it once more, without a look */ \
     X(drawn_unread)          /* a task draws numbers for what it adds without a look whether it has */ \
     X(counted_before_created) /* a task is counted before what it adds is all there */ \
     X(redo_unclaimed)        /* what is lost is made again by each who misses it */ \

@@ -234,10 +234,14 @@ static htc_status refuse_files(const char *what, const htc_flow_file *files, siz
     return HTC_OK;
 }
 
+/* The next ones are named after it, with a number. */
+#define INTAKE_NAME_MAX 40
+#define INTAKE_NAME     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+
 static htc_status refuse_what_it_does(const htc_flow_task *t, htc_error *error)
 {
     const char *wrong = t->builtin == HTC_FLOW_CALL ? htc__function_refuse(t->object, t->function, t->argument) : NULL;
-    if (t->builtin > HTC_FLOW_CALL)
+    if (t->builtin > HTC_FLOW_INTAKE)
         return htc__refuse(error, HTC_EINVAL, 0, "builtin", "there is no builtin %u", t->builtin);
     if (!t->executable && t->builtin == HTC_FLOW_PROGRAM)
         return htc__refuse(error, HTC_EINVAL, 0, "executable", "the task has no program and no builtin");
@@ -253,7 +257,11 @@ static htc_status refuse_what_it_does(const htc_flow_task *t, htc_error *error)
         return htc__refuse(error, HTC_EINVAL, 0, "function", "the object or the argument is no UTF-8 text");
     if (t->adds > 1 || (t->adds && t->builtin != HTC_FLOW_PROGRAM))
         return htc__refuse(error, HTC_EINVAL, 0, "adds", "only a program adds tasks to its flow");
-    if (t->amount && (t->builtin == HTC_FLOW_PROGRAM || t->builtin == HTC_FLOW_NOOP || t->builtin == HTC_FLOW_CALL))
+    if (t->builtin == HTC_FLOW_INTAKE && (t->count > 1 || t->n_in || t->n_out))
+        return htc__refuse(error, HTC_EINVAL, 0, "builtin", "an intake has no count and no files");
+    if (t->builtin == HTC_FLOW_INTAKE && t->name && (strlen(t->name) > INTAKE_NAME_MAX || t->name[strspn(t->name, INTAKE_NAME)]))
+        return htc__refuse(error, HTC_EINVAL, 0, "name", "an intake's name has letters, digits, _ - and ., %d at most", INTAKE_NAME_MAX);
+    if (t->amount && t->builtin != HTC_FLOW_SLEEP && t->builtin != HTC_FLOW_SPIN && t->builtin != HTC_FLOW_READ && t->builtin != HTC_FLOW_WRITE)
         return htc__refuse(error, HTC_EINVAL, 0, "amount", "only sleep, spin, read and write have an amount");
     return HTC_OK;
 }

@@ -19,6 +19,9 @@ static const char *name_of(const htc_flow *f, uint32_t id)
 
 static htc_status check_ends(const htc_flow *f, htc_error *error)
 {
+    for (uint32_t i = 0, intakes = 0; i < f->n; i++)
+        if (f->tasks[i].builtin == HTC_FLOW_INTAKE && ++intakes > 1)
+            return htc__refuse(error, HTC_EINVAL, 0, name_of(f, i), "task %s is one intake more: a flow has one at most", htc__quote(htc_bytes_of(name_of(f, i))).text);
     for (uint32_t i = 0; i < f->logged; i++) {
         const htc__flow_entry *e = &f->log[i];
         uint32_t unknown = e->parent >= f->n ? e->parent : e->child, known = e->parent >= f->n ? e->child : e->parent;
@@ -30,6 +33,10 @@ static htc_status check_ends(const htc_flow *f, htc_error *error)
             return htc__refuse(error, HTC_EINVAL, 0, name_of(f, bag),
                                "task %s has a count: nothing can wait for it, and it can wait for nothing",
                                htc__quote(htc_bytes_of(name_of(f, bag))).text);
+        uint32_t intake = f->tasks[e->parent].builtin == HTC_FLOW_INTAKE ? e->parent : e->child;
+        if (f->tasks[intake].builtin == HTC_FLOW_INTAKE)
+            return htc__refuse(error, HTC_EINVAL, 0, name_of(f, intake), "task %s is an intake: nothing can wait for it, and it can wait for nothing",
+                               htc__quote(htc_bytes_of(name_of(f, intake))).text);
     }
     return HTC_OK;
 }
@@ -305,6 +312,10 @@ static htc_status builtin_of(const htc_flow_task *task, htc_task *out, char *arg
         return HTC_OK;
     if (task->builtin == HTC_FLOW_READ)
         return HTC_EUNSUPPORTED;
+    if (task->builtin == HTC_FLOW_INTAKE) { /* nobody runs it; as a command it says in which directory those run that it adds */
+        out->executable = HTC__FLOW_INTAKE_PROGRAM;
+        return HTC_OK;
+    }
     if (task->builtin == HTC_FLOW_CALL) {
         out->kind = HTC_TASK_FUNCTION;
         out->object = task->object;

@@ -224,7 +224,7 @@ static htc_status key_builtin(htc__flow_object *o, const char *key, const json_t
     htc_status  status = get_text(o, key, value, &name);
     int         builtin = htc__flow_builtin_of(htc_bytes_of(name));
     if (status == HTC_OK && builtin < 0)
-        return htc__flow_object_refuse(o, HTC_ESCHEMA, key, "builtins are noop, sleep, spin, read and write",
+        return htc__flow_object_refuse(o, HTC_ESCHEMA, key, "builtins are noop, sleep, spin, read, write and intake",
                                        "there is no builtin %s", htc__quote(htc_bytes_of(name)).text);
     o->task.builtin = builtin > 0 ? (uint32_t)builtin : 0;
     return status;

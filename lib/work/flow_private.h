@@ -7,6 +7,7 @@
 #include "work/work_private.h"
 
 #define HTC__FLOW_ADDS      "stdout" /* whence a task adds tasks */
+#define HTC__FLOW_INTAKE_PROGRAM "htc:intake" /* no executor has it */
 #define HTC__FLOW_READ_MAX  ((size_t)256 << 20)
 #define HTC__FLOW_WORDS_MAX 65536u /* of one task, in each of its lists */
 

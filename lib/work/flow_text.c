@@ -471,15 +471,15 @@ static htc_status read_builtin(text_reader *t, size_t at, htc_flow_task *task)
     if (htc_bytes_equal(bytes_of(t, name), htc_bytes_of("call")))
         return read_call(t, at, task);
     int    builtin = htc__flow_builtin_of(bytes_of(t, name)), ok = 1;
-    size_t values = t->words.n - at - 1, wanted = builtin == HTC_FLOW_NOOP ? 0 : 1;
+    size_t values = t->words.n - at - 1, wanted = builtin == HTC_FLOW_NOOP || builtin == HTC_FLOW_INTAKE ? 0 : 1;
     if (builtin < 0)
         return refuse(t, HTC_ESCHEMA,
-                      "builtins are @noop, @sleep, @spin, @read and @write, and @call calls a function; quote the word "
+                      "builtins are @noop, @sleep, @spin, @read, @write and @intake, and @call calls a function; quote the word "
                       "if it is a program",
                       "there is no builtin %s", shown(t, w).text);
     task->builtin = (uint32_t)builtin;
     if (values != wanted)
-        return refuse(t, HTC_ESCHEMA, "write @noop, @sleep 2s, @spin 10ms, @read 1M or @write 1M", "%s takes %s",
+        return refuse(t, HTC_ESCHEMA, "write @noop, @intake, @sleep 2s, @spin 10ms, @read 1M or @write 1M", "%s takes %s",
                       text_of(t, w), wanted ? "one word" : "no word");
     if (wanted) {
         htc_bytes text = bytes_of(t, *word_at(t, at + 1));

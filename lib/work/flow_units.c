@@ -13,7 +13,8 @@ static const char *const builtin_names[] = { [HTC_FLOW_NOOP] = "noop",
                                              [HTC_FLOW_SLEEP] = "sleep",
                                              [HTC_FLOW_SPIN] = "spin",
                                              [HTC_FLOW_READ] = "read",
-                                             [HTC_FLOW_WRITE] = "write" };
+                                             [HTC_FLOW_WRITE] = "write",
+                                             [HTC_FLOW_INTAKE] = "intake" };
 static const char *const rule_names[] = { [HTC_FLOW_OK] = "ok", [HTC_FLOW_ANY] = "any", [HTC_FLOW_FAILED] = "failed" };
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -273,7 +273,7 @@ Test(flow_build, tasks_that_cannot_be_are_refused)
         { { .name = "x" }, HTC_EINVAL, "no program and no builtin" },
         { { .executable = "" }, HTC_EINVAL, "the program is" },
         { { .executable = "p", .builtin = HTC_FLOW_NOOP }, HTC_EINVAL, "takes no program" },
-        { { .builtin = HTC_FLOW_CALL + 1 }, HTC_EINVAL, "there is no builtin 7" },
+        { { .builtin = HTC_FLOW_INTAKE + 1 }, HTC_EINVAL, "there is no builtin 8" },
         { { .builtin = HTC_FLOW_CALL, .function = "f" }, HTC_EINVAL, "the object is no absolute path" },
         { { .builtin = HTC_FLOW_CALL, .object = "a.so", .function = "f" },
           HTC_EINVAL,

@@ -19,7 +19,7 @@ enum { TASKS = 3, ADDED = 3 };
 static htc_status reads(const char *text, uint32_t *n, htc_error *e)
 {
     htc_flow  *f = NULL;
-    htc_status status = htc__addition_read(NULL, htc_bytes_of(text), 0, &f, e);
+    htc_status status = htc__addition_read(NULL, htc_bytes_of(text), 0, 0, &f, e);
     *n = f ? htc_flow_count(f) : 0;
     htc_flow_destroy(f);
     return status;
@@ -60,12 +60,12 @@ Test(worker_add, who_reads_a_file_waits_for_who_makes_it)
     htc_flow  *f = NULL;
     htc_bytes  text = htc_bytes_of("a: in=x /bin/true\nb: out=x /bin/true\nc: out=y /bin/true\n"), twice = htc_bytes_of("a: out=x /bin/true\nb: out=x /bin/true\nc: in=x /bin/true\n");
     htc_error  e;
-    cr_assert(htc__addition_read(NULL, text, 1, &f, &e) == HTC_OK && htc_flow_edges(f) == 1);
+    cr_assert(htc__addition_read(NULL, text, 1, 0, &f, &e) == HTC_OK && htc_flow_edges(f) == 1);
     htc_flow_destroy(f);
-    cr_assert(htc__addition_read(NULL, text, 0, &f, &e) == HTC_OK && htc_flow_edges(f) == 0);
+    cr_assert(htc__addition_read(NULL, text, 0, 0, &f, &e) == HTC_OK && htc_flow_edges(f) == 0);
     htc_flow_destroy(f);
-    cr_expect(htc__addition_read(NULL, twice, 1, &f, &e) == HTC_ESCHEMA && !f);
-    cr_assert(htc__addition_read(NULL, twice, 0, &f, &e) == HTC_OK);
+    cr_expect(htc__addition_read(NULL, twice, 1, 0, &f, &e) == HTC_ESCHEMA && !f);
+    cr_assert(htc__addition_read(NULL, twice, 0, 0, &f, &e) == HTC_OK);
     htc_flow_destroy(f);
 }
 

@@ -50,8 +50,8 @@ htc_status htc__flows_header_get(htc_store *store, uint64_t id, flows_header *h,
     return status == HTC_ECORRUPT ? htc__error(error, status, "the header of flow %llu cannot be read", (unsigned long long)id) : status;
 }
 
-/* Changed by fn, on top of whatever others make of it meanwhile. fn answers HTC_OK: write it; HTC_EEXISTS: it is so already. */
-static htc_status header_change(htc_store *store, uint64_t id, htc_status (*fn)(flow *f, const void *ctx, htc_error *error), const void *ctx, htc_error *error)
+htc_status htc__flows_header_change(htc_store *store, uint64_t id, htc_status (*fn)(flow *f, const void *ctx, htc_error *error), const void *ctx,
+                                    htc_error *error)
 {
     htc_status status = HTC_MISMATCH;
     for (int i = 0; i < FASTER && status == HTC_MISMATCH; i++) {
@@ -239,7 +239,7 @@ static htc_status started(flow *f, const void *ctx, htc_error *error)
 
 htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, htc_error *error)
 {
-    return store ? header_change(store, id, started, &job, error) : HTC_EINVAL;
+    return store ? htc__flows_header_change(store, id, started, &job, error) : HTC_EINVAL;
 }
 
 typedef struct new_policies {
@@ -256,7 +256,7 @@ static htc_status policies_set(flow *f, const void *ctx, htc_error *error)
 
 htc_status htc_flows_set(htc_store *store, uint64_t id, const char *policy, const char *steal, htc_error *error)
 {
-    return store ? header_change(store, id, policies_set, &(new_policies){ policy, steal }, error) : HTC_EINVAL;
+    return store ? htc__flows_header_change(store, id, policies_set, &(new_policies){ policy, steal }, error) : HTC_EINVAL;
 }
 
 /* ---- looked at ---- */
@@ -308,16 +308,32 @@ static int see_ledger(void *ctx, uint64_t number, const htc_kv_item *item)
     return 1;
 }
 
-static int see_worker(void *ctx, uint64_t number, const htc_kv_item *item)
+static int see_worker(void *ctx, const htc_flows_worker *w)
 {
     htc_flows_view *v = ctx;
-    flow_worker     w;
-    (void)number;
-    if (htc__flow_worker_read(item->value, &w) == HTC_OK) {
-        v->workers++;
-        v->slots += w.slots;
-    }
+    v->workers++;
+    v->slots += w->slots;
     return 1;
+}
+
+typedef struct workers_walk {
+    htc_flows_worker_fn fn;
+    void               *ctx;
+} workers_walk;
+
+static int tell_worker(void *ctx, uint64_t number, const htc_kv_item *item)
+{
+    workers_walk *x = ctx;
+    flow_worker   w;
+    if (htc__flow_worker_read(item->value, &w) != HTC_OK)
+        return 1;
+    return x->fn(x->ctx, &(htc_flows_worker){ .size = sizeof(htc_flows_worker), .number = number, .slots = w.slots, .node = w.node, .address = w.address });
+}
+
+htc_status htc_flows_workers(htc_store *store, uint64_t id, htc_flows_worker_fn fn, void *ctx, htc_error *error)
+{
+    flow_key k = htc__flow_key_workers(id);
+    return store && fn ? htc__flows_walk(store, &k, tell_worker, NULL, &(workers_walk){ fn, ctx }, error) : HTC_EINVAL;
 }
 
 /* Of those that were inserted, as their records say; one that is gone, since the flow is being removed, was done. */
@@ -365,6 +381,7 @@ static htc_status leave_inserted_out(htc_store *store, uint64_t id, const flow *
     v->tasks -= f->inserted;
     v->added = f->added;
     v->adds = f->adds;
+    v->open = f->intake != 0 && f->state == FLOW_RUNNING;
     if (f->state == FLOW_ENDED) {
         c = (ledger_counts){ f->inserted, 0, 0 };
         if (f->inserted && (v->failed || v->cancelled))
@@ -395,10 +412,10 @@ htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, h
         v.from = h.f.from;
         (void)snprintf(v.policy, sizeof v.policy, "%s", htc__submission_rule(h.f.places.rule));
         memcpy(v.steal, h.f.steal, sizeof v.steal);
-        flow_key ledgers = htc__flow_key_ledgers(id), workers = htc__flow_key_workers(id);
+        flow_key ledgers = htc__flow_key_ledgers(id);
         status = htc__flows_walk(store, &ledgers, see_ledger, NULL, &v, error);
         if (status == HTC_OK)
-            status = htc__flows_walk(store, &workers, see_worker, NULL, &v, error);
+            status = htc_flows_workers(store, id, see_worker, &v, error);
         if (h.f.state == FLOW_ENDED) {
             v.done = h.f.counts.done;
             v.failed = h.f.counts.failed;
@@ -503,7 +520,8 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
     htc_flows_task t = { .size = sizeof t, .number = htc__flow_shown(w->flow, number), .name = name, .state = state_name(&g), .reason = g.outcome.reason,
                          .parents = (uint32_t)g.parents.len, .failures = g.failures, .attempt = g.outcome.attempt,
                          .status = (htc_status)(int32_t)g.outcome.status, .exit_code = g.outcome.exit_code, .signal = g.outcome.signal,
-                         .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended, .inserted = (uint32_t)w->inserted, .stored = number };
+                         .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended, .inserted = (uint32_t)w->inserted, .stored = number,
+                         .intake = g.adds == GRAPH_ADDS_INTAKE };
     const uint8_t *p = g.parents.data;
     for (size_t i = 0; i < g.parents.len; i++) {
         t.untold += (p[i] & 3) == GRAPH_NOT_TOLD;
@@ -589,7 +607,7 @@ static htc_status marked(flow *f, const void *ctx, htc_error *error)
 
 htc_status htc_flows_cancel(htc_store *store, uint64_t id, uint64_t from, uint64_t to, htc_error *error)
 {
-    return store ? header_change(store, id, marked, &(ledger_span){ from, to }, error) : HTC_EINVAL;
+    return store ? htc__flows_header_change(store, id, marked, &(ledger_span){ from, to }, error) : HTC_EINVAL;
 }
 
 static htc_status removable(flow *f, const void *ctx, htc_error *error)
@@ -646,7 +664,7 @@ htc_status htc_flows_remove(htc_store *store, uint64_t id, htc_error *error)
     flow_key tasks = htc__flow_key_tasks(id), ledgers = htc__flow_key_ledgers(id), logs = htc__flow_key_logs(id), last = htc__flow_key_header(id);
     if (!store)
         return HTC_EINVAL;
-    htc_status status = header_change(store, id, removable, NULL, error);
+    htc_status status = htc__flows_header_change(store, id, removable, NULL, error);
     if (status == HTC_OK)
         status = remove_all(store, &tasks, error);
     if (status == HTC_OK)

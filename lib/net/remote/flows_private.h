@@ -18,6 +18,9 @@ typedef struct flows_header {
 htc_status     htc__flows_ask(htc_store *store, const htc_kv_request *q, htc_kv_result *r, htc_error *error);
 htc_kv_request htc__flows_of_key(uint32_t op, const flow_key *k);
 htc_status     htc__flows_header_get(htc_store *store, uint64_t id, flows_header *h, htc_error *error); /* HTC_ENOTFOUND, HTC_ECORRUPT */
+/* The header is changed by fn, on top of whatever others make of it meanwhile. fn answers HTC_OK: write it; HTC_EEXISTS: it is so already. */
+htc_status     htc__flows_header_change(htc_store *store, uint64_t id, htc_status (*fn)(flow *f, const void *ctx, htc_error *error), const void *ctx,
+                                        htc_error *error);
 htc_status     htc__flows_draw(htc_store *store, uint32_t owner, uint64_t *id, htc_error *error);                     /* a number for a flow */
 htc_status     htc__flows_put_header(htc_store *store, uint64_t id, htc_bytes bytes, htc_error *error);
 /* Answers to what is on its way, until no more than most are. */

@@ -28,9 +28,9 @@
 #define ADDITION_NAME_MAX  64
 #define ADDITION_ALL_MAX   (UINT64_C(1) << 24) /* that are added to one flow */
 
-/* What the text says. files: who reads a file waits for the task that makes it. *out: htc_flow_destroy; NULL: it adds nothing. HTC_ESCHEMA and
+/* What the text says. files: who reads a file waits for the task that makes it. intake: the last task may be the next intake (intake.h). *out: htc_flow_destroy; NULL: it adds nothing. HTC_ESCHEMA and
  * what else htc_flow_read answers; HTC_ETOOBIG beyond the bounds; HTC_EINVAL: a name has a slash; HTC_EUNSUPPORTED: nothing executes that. */
-htc_status htc__addition_read(const htc_env *env, htc_bytes text, int files, htc_flow **out, htc_error *error);
+htc_status htc__addition_read(const htc_env *env, htc_bytes text, int files, int intake, htc_flow **out, htc_error *error);
 /* The children of a task that adds these from there on: those that it has, and they. Appended to b. */
 void htc__addition_children(const graph_task *adds, const htc_flow *added, uint64_t from, htc_buf *b);
 

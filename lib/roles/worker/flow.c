@@ -4,8 +4,8 @@
 #include "htcsched/runtime.h"
 #include "roles/worker/flow.h"
 
-#define FLOW_FORMAT   3
-#define WORKER_FORMAT 1
+#define FLOW_FORMAT   4
+#define WORKER_FORMAT 2
 
 void htc__flow_write(htc_buf *b, const flow *f)
 {
@@ -38,6 +38,8 @@ void htc__flow_write(htc_buf *b, const flow *f)
         return;
     htc_put_varint(b, f->added);
     htc_put_bytes(b, f->inputs);
+    htc_put_varint(b, f->intake);
+    htc_put_varint(b, f->news);
     htc_put_varint(b, f->n_drawn);
     for (uint32_t i = 0; i < f->n_drawn; i++) {
         htc_put_varint(b, f->drawn[i].task);
@@ -56,6 +58,10 @@ static void additions_read(htc_reader *r, flow *f)
         return;
     f->added = htc_get_varint(r);
     f->inputs = htc_get_bytes(r);
+    f->intake = htc_get_varint(r);
+    f->news = htc_get_varint(r);
+    if (f->intake > f->tasks || f->news > f->tasks)
+        htc_reader_fail(r);
     uint64_t n = htc_get_varint(r);
     if (n > FLOW_DRAWN_MAX)
         htc_reader_fail(r);
@@ -170,6 +176,13 @@ htc_status htc__flow_draw_numbers(flow *f, uint64_t task, uint32_t n, uint64_t *
     f->tasks += n;
     f->added += n;
     return HTC_OK;
+}
+
+void htc__flow_intake_has_drawn(flow *f, uint64_t task, int next)
+{
+    const flow_drawn *d = htc__flow_drawn(f, task);
+    if (d && f->intake == task + 1)
+        f->intake = next && !d->cancelled ? d->from + d->n : 0;
 }
 
 void htc__flow_draw_is_noted(flow *f, uint64_t task)
@@ -305,6 +318,7 @@ void htc__flow_worker_write(htc_buf *b, const flow_worker *w)
     htc_put_u64(b, w->epoch);
     htc_put_u32(b, w->slots);
     htc_put_str(b, w->address);
+    htc_put_str(b, w->node);
 }
 
 htc_status htc__flow_worker_read(htc_bytes bytes, flow_worker *w)
@@ -314,6 +328,7 @@ htc_status htc__flow_worker_read(htc_bytes bytes, flow_worker *w)
     w->epoch = htc_get_u64(&r);
     w->slots = htc_get_u32(&r);
     htc_get_str(&r, w->address, sizeof w->address);
+    htc_get_str(&r, w->node, sizeof w->node);
     return htc_runtime_record_end(&r);
 }
 

@@ -45,6 +45,8 @@ typedef struct flow {
     uint8_t       adds;     /* 1: some of its tasks add others */
     uint64_t      added;    /* of tasks the last so many: they were added */
     htc_bytes     inputs;   /* where added tasks find what no task makes (htc_flows_options); empty: nowhere. Lies in the bytes that were read */
+    uint64_t      intake;   /* the open intake (intake.h), from 1; 0: there is none. What was taken in last may be on its way here */
+    uint64_t      news;     /* the intake that was given tasks last, from 1 */
     uint32_t      n_drawn;
     flow_drawn    drawn[FLOW_DRAWN_MAX];
     uint64_t      from;     /* the flow that this one goes on; 0: it was submitted */
@@ -61,6 +63,8 @@ int htc__flow_all_marked(const flow *f, ledger_span ids); /* by one mark */
  * has drawn before; HTC_EFULL: FLOW_DRAWN_MAX others have. */
 htc_status htc__flow_draw_numbers(flow *f, uint64_t task, uint32_t n, uint64_t *from);
 const flow_drawn *htc__flow_drawn(const flow *f, uint64_t task); /* NULL: it is not there */
+/* An intake has drawn its numbers. next: the last of them is the next intake. */
+void       htc__flow_intake_has_drawn(flow *f, uint64_t task, int next);
 void       htc__flow_draw_is_noted(flow *f, uint64_t task); /* its record says what it has drawn */
 
 /* Tasks have numbers in the store, and others for people: those that were inserted come last there, in the store those that were added. */
@@ -95,6 +99,7 @@ typedef struct flow_worker {
     uint64_t epoch;
     uint32_t slots;
     char     address[256]; /* where the others reach it */
+    char     node[64];     /* the name of its host; "": not known */
 } flow_worker;
 
 void       htc__flow_worker_write(htc_buf *b, const flow_worker *w);

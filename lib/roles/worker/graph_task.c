@@ -127,22 +127,30 @@ static void added_write(htc_buf *b, const graph_task *t)
     htc_put_varint(b, t->added_from);
     htc_put_varint(b, t->added_home);
     htc_put_u8(b, t->added_cancelled);
+    if (t->adds != GRAPH_ADDS_INTAKE)
+        return;
+    htc_put_u8(b, t->added_intake);
+    htc_put_varint(b, t->added_to);
 }
 
 static void added_read(htc_reader *r, graph_task *t)
 {
     t->adds = htc_get_u8(r);
-    if (t->adds > 1)
+    if (t->adds != GRAPH_ADDS_NOTHING && t->adds != GRAPH_ADDS_PRINTED && t->adds != GRAPH_ADDS_INTAKE)
         htc_reader_fail(r);
-    if (t->adds != 1)
+    if (r->status != HTC_OK || t->adds == GRAPH_ADDS_NOTHING)
         return;
     t->added = htc_get_bytes(r);
     t->n_added = get_small(r);
     t->added_from = htc_get_varint(r);
     t->added_home = htc_get_varint(r);
     t->added_cancelled = htc_get_u8(r);
+    if (t->adds == GRAPH_ADDS_INTAKE) {
+        t->added_intake = htc_get_u8(r);
+        t->added_to = htc_get_varint(r);
+    }
     int none = t->added.len == 0 && t->n_added == 0 && t->added_from == 0, some = t->state == GRAPH_DONE && t->added.len > 0 && t->n_added > 0;
-    if (r->status == HTC_OK && ((!none && !some) || t->added_cancelled > 1))
+    if (r->status == HTC_OK && ((!none && !some) || t->added_cancelled > 1 || t->added_intake > 1))
         htc_reader_fail(r);
 }
 
@@ -218,7 +226,7 @@ static int satisfies(uint8_t parent)
 int htc__graph_is_ready(const graph_task *t)
 {
     const uint8_t *p = t->parents.data;
-    if (t->state != GRAPH_OPEN)
+    if (t->state != GRAPH_OPEN || t->adds == GRAPH_ADDS_INTAKE)
         return 0;
     for (size_t i = 0; i < t->parents.len; i++)
         if (!satisfies(p[i]))
@@ -265,6 +273,21 @@ htc_status htc__graph_end(graph_task *t, int done, uint32_t failures, uint32_t t
         t->state = GRAPH_DONE;
     else if (++t->failures >= tries)
         t->state = GRAPH_FAILED;
+    return HTC_OK;
+}
+
+htc_status htc__graph_take_in(graph_task *t, htc_bytes text, uint32_t n, int intake, uint64_t to, const graph_outcome *outcome)
+{
+    if (t->adds != GRAPH_ADDS_INTAKE || (n == 0) != (text.len == 0) || (intake && n == 0))
+        return HTC_EINVAL;
+    if (t->state != GRAPH_OPEN)
+        return HTC_EEXISTS;
+    t->state = GRAPH_DONE;
+    t->outcome = *outcome;
+    t->added = text;
+    t->n_added = n;
+    t->added_intake = intake != 0;
+    t->added_to = to;
     return HTC_OK;
 }
 

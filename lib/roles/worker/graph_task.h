@@ -5,6 +5,7 @@
  *     TELL    a parent is terminal: its bit here says how it ended. A bit that the edge's rule forbids cancels the task by the same change
  *     CANCEL  the record is open: cancelled
  *     NOTE    of one that is done and adds tasks: their first number (addition.h)
+ *     INTAKE  of an open intake: done, and the text of what it adds (intake.h)
  *
  * Of a task that is done, whose objects nobody has any more:
  *
@@ -30,6 +31,12 @@
 
 typedef enum graph_state { GRAPH_OPEN = 1, GRAPH_DONE, GRAPH_FAILED, GRAPH_CANCELLED } graph_state;
 typedef enum graph_rule { GRAPH_RULE_OK = 0, GRAPH_RULE_ANY, GRAPH_RULE_FAILED } graph_rule; /* how a parent has to end for a child to run */
+/* How a task adds tasks to its flow. */
+typedef enum graph_adds {
+    GRAPH_ADDS_NOTHING = 0,
+    GRAPH_ADDS_PRINTED,   /* what it prints */
+    GRAPH_ADDS_INTAKE = 3 /* what is taken in (intake.h): nobody runs it */
+} graph_adds;
 typedef enum graph_bit { GRAPH_NOT_TOLD = 0, GRAPH_ENDED_OK, GRAPH_ENDED_BAD } graph_bit;
 
 /* How a task ended. */
@@ -67,12 +74,14 @@ typedef struct graph_task {
     htc_bytes     made;     /* of one that is done: for each of makes u8[32] hash, u64 size */
     uint64_t      made_by;  /* the worker that has them */
     uint64_t      redo_worker, redo_epoch; /* who makes them again; 0: nobody */
-    uint8_t       adds;     /* 1: what it prints is tasks, which it adds to the flow */
+    uint8_t       adds;     /* graph_adds */
     htc_bytes     added;    /* of one that is done: their text; empty: none */
     uint32_t      n_added;
     uint64_t      added_from; /* their first number; 0: it is not noted yet */
     uint64_t      added_home; /* the ledger that they wait in */
     uint8_t       added_cancelled; /* 1: they are, as they are added */
+    uint8_t       added_intake;    /* of an intake: 1: the last of them is the next intake */
+    uint64_t      added_to;        /* likewise: the worker that is to begin with them; 0: any */
 } graph_task;
 
 #define GRAPH_CHILD_BYTES 12
@@ -99,6 +108,8 @@ htc_status htc__graph_cancel(graph_task *t, const char *reason); /* HTC_EEXISTS 
 /* children: as in the record, with those that it adds, and the task's from now on. HTC_OK: it has changed; HTC_EEXISTS: noted before; HTC_EINVAL: it has
  * added nothing. */
 htc_status htc__graph_note_added(graph_task *t, uint64_t from, uint64_t home, int cancelled, htc_bytes children);
+/* text: none, n 0: it is done, and adds nothing. HTC_OK: it has changed; HTC_EEXISTS: it is terminal; HTC_EINVAL: it is no intake. */
+htc_status htc__graph_take_in(graph_task *t, htc_bytes text, uint32_t n, int intake, uint64_t to, const graph_outcome *outcome);
 int htc__graph_has_added(const graph_task *t, uint64_t id); /* 1: that task */
 
 /* ---- objects (graph_data.c) ---- */

@@ -71,7 +71,7 @@ htc_status htc__resumption_add(resumption *r, uint64_t number, const graph_task 
         r->n_reads = reads;
         return status;
     }
-    r->tasks[r->n++] = (resumption_task){ .done = t->state == GRAPH_DONE, .number = RESUMPTION_NONE, .parents = r->n_parents, .edges = r->n_edges };
+    r->tasks[r->n++] = (resumption_task){ .done = t->state == GRAPH_DONE || t->adds == GRAPH_ADDS_INTAKE /* nothing is taken in any more */, .number = RESUMPTION_NONE, .parents = r->n_parents, .edges = r->n_edges };
     const uint8_t *p = t->parents.data;
     for (size_t i = 0; i < t->parents.len; i++)
         r->parents[r->n_parents++] = p[i];
@@ -271,7 +271,7 @@ htc_status htc__resumption_task(const resumption *r, uint64_t number, const grap
     htc_bytes parents = { old->parents.len ? r->parents + t->parents : NULL, old->parents.len };
     htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = t->number / r->home, .name = old->name, .parents = parents,
                                        .children = htc_buf_bytes(&children), .task = old->task, .kind = old->kind, .reads = htc_buf_bytes(&reads),
-                                       .makes = old->makes, .adds = old->adds && old->state != GRAPH_DONE }); /* what it has added is there */
+                                       .makes = old->makes, .adds = old->state == GRAPH_DONE ? GRAPH_ADDS_NOTHING : old->adds }); /* what it has added is there */
     htc_status status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : b->status;
     htc_buf_free(&children);
     htc_buf_free(&reads);

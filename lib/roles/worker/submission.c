@@ -14,8 +14,17 @@ static int adds(const htc_flow *f)
 {
     int some = 0;
     for (uint32_t i = 0; i < htc_flow_count(f); i++)
-        some |= htc_flow_get(f, i)->adds != 0;
+        some |= htc_flow_get(f, i)->adds || htc_flow_get(f, i)->builtin == HTC_FLOW_INTAKE;
     return some;
+}
+
+/* The task whose number is the intake's, from 1; 0: there is none. */
+static uint64_t intake_of(const htc_flow *f)
+{
+    for (uint32_t i = 0; i < htc_flow_count(f); i++)
+        if (htc_flow_get(f, i)->builtin == HTC_FLOW_INTAKE)
+            return htc_flow_first(f, i) + 1;
+    return 0;
 }
 
 /* Tasks that are added have names with a slash. */
@@ -42,7 +51,8 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     htc_task  *t = NULL;
     htc_bytes  bytes;
     htc_status status = htc_flow_task_bytes(s->env, s->flow, entry, copy, &bytes);
-    int        command = htc_flow_get(s->flow, entry)->builtin == HTC_FLOW_PROGRAM;
+    uint32_t   builtin = htc_flow_get(s->flow, entry)->builtin;
+    int        command = builtin == HTC_FLOW_PROGRAM || builtin == HTC_FLOW_INTAKE;
     if (status != HTC_OK)
         return status;
     if (command && !s->directory) {
@@ -259,6 +269,7 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
         return status;
     status = s->directory ? HTC_OK : htc__submission_files_create(env, s->flow, s->inputs, &s->files, error);
     s->header.adds = adds(given) != 0;
+    s->header.intake = intake_of(s->flow);
     s->header.inputs = s->header.adds ? htc_bytes_of(s->inputs) : htc_bytes_of(NULL);
     s->header.data = s->header.kind == FLOW_GRAPH && (s->files != NULL || (s->header.adds && !s->directory));
     if (status == HTC_OK && s->header.kind == FLOW_BAG && (status = task_of(s, 0, 0, &s->task)) == HTC_EUNSUPPORTED)
@@ -346,7 +357,7 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
         parents[i] = GRAPH_EDGE(edges[i].rule == HTC_FLOW_OK ? GRAPH_RULE_OK : edges[i].rule == HTC_FLOW_ANY ? GRAPH_RULE_ANY : GRAPH_RULE_FAILED);
     if (s->adder.len)
         parents[count++] = GRAPH_EDGE(GRAPH_RULE_OK) | GRAPH_ENDED_OK;
-    int        builtin = t->builtin != HTC_FLOW_PROGRAM && t->builtin != HTC_FLOW_CALL;
+    int        intake = t->builtin == HTC_FLOW_INTAKE, builtin = !intake && t->builtin != HTC_FLOW_PROGRAM && t->builtin != HTC_FLOW_CALL;
     htc_status status = builtin ? builtin_of(s, s->entry, &task) : task_of(s, s->entry, number - htc_flow_first(s->flow, s->entry), &task);
     if (status != HTC_OK)
         return status;
@@ -357,9 +368,9 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     if (s->files)
         htc__submission_files_put(s->files, s->entry, s->base, &reads, &makes);
     htc_buf_init(&name, s->env, 0);
-    if (s->adder.len + 1 + strlen(t->name) > ADDITION_NAME_MAX && s->adder.len)
+    if (s->adder.len + 1 + strlen(t->name) > ADDITION_NAME_MAX && s->adder.len && !intake)
         htc_put_text(&name, "#%llu/", (unsigned long long)s->adder_number);
-    else if (s->adder.len)
+    else if (s->adder.len && !intake) /* the next intake has its own */
         htc_put_text(&name, "%.*s/", (int)s->adder.len, (const char *)s->adder.data);
     htc_put_raw(&name, htc_bytes_of(t->name));
     graph_outcome outcome = { .status = s->cancelled ? (uint32_t)HTC_ECANCELLED : 0 };
@@ -367,7 +378,8 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
         (void)snprintf(outcome.reason, sizeof outcome.reason, "the task that adds it was cancelled");
     uint64_t home = s->adder.len ? s->ledger : home_of(s, number);
     htc__graph_write(b, &(graph_task){ .state = s->cancelled ? GRAPH_CANCELLED : GRAPH_OPEN, .outcome = outcome, .home = home,
-                                       .name = htc_buf_bytes(&name), .adds = t->adds != 0, .parents = { parents, count },
+                                       .name = htc_buf_bytes(&name), .adds = intake ? GRAPH_ADDS_INTAKE : t->adds != 0 ? GRAPH_ADDS_PRINTED : GRAPH_ADDS_NOTHING,
+                                       .parents = { parents, count },
                                        .children = htc_buf_bytes(&children), .task = task, .kind = htc_bytes_of(t->kind),
                                        .reads = htc_buf_bytes(&reads), .makes = htc_buf_bytes(&makes) });
     status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : makes.status != HTC_OK ? makes.status : name.status;

@@ -89,6 +89,7 @@ static void enrol(htc_worker *w)
     flow_worker self = { .epoch = w->epoch, .slots = w->options.slots };
     w->registering = 1;
     memcpy(self.address, w->address, sizeof self.address);
+    memcpy(self.node, w->holder.node, sizeof self.node);
     htc__flow_worker_write(&w->buf, &self);
     if (!htc__worker_written(w, "enrolling"))
         return;

@@ -12,8 +12,7 @@
 
 #include "core/fault.h"
 #include "htcsched/work.h"
-#include "roles/worker/addition.h"
-#include "roles/worker/submission.h"
+#include "roles/worker/addition_records.h"
 #include "roles/worker/worker_private.h"
 
 #define CREATE_BYTES (256 * 1024) /* of records in one request, but for its last one */
@@ -23,23 +22,16 @@
 
 typedef enum addition_phase { ADD_READ, ADD_DRAW, ADD_NOTE, ADD_CREATE, ADD_COUNT } addition_phase;
 
-/* Records of tasks that are added. */
-typedef struct creation {
-    htc_flow  *flow; /* NULL: not begun */
-    submission submission; /* its env NULL: not begun */
-    char      *directory, *inputs;
-} creation;
-
 struct addition {
     uint64_t       id, ledger, version, from, home;
     uint64_t       behind; /* the version of the header that was known when its record was read */
     uint32_t       n, created, asked_for;
-    uint8_t        phase, asked, cancelled;
+    uint8_t        phase, asked, cancelled, sought; /* sought: whose ledger it is to go to was looked for */
     htc_ns         at; /* not before */
     uint8_t       *bytes; /* its record */
     size_t         len;
     graph_task     task; /* lies in there */
-    creation       creation;
+    addition_records records;
     UT_hash_handle hh;
 };
 
@@ -48,12 +40,6 @@ static addition *find(const htc_worker *w, uint64_t id)
     addition *a;
     HASH_FIND(hh, w->additions, &id, sizeof id, a);
     return a;
-}
-
-static void text_free(htc_worker *w, char **text)
-{
-    htc__free(&w->env, *text, *text ? strlen(*text) + 1 : 0);
-    *text = NULL;
 }
 
 /* Its node was held back for it. */
@@ -67,53 +53,12 @@ static void let_count(htc_worker *w, const addition *a)
     DL_APPEND(o->told_first, n);
 }
 
-static void creation_end(htc_worker *w, creation *c)
-{
-    htc__submission_free(&c->submission);
-    htc_flow_destroy(c->flow);
-    text_free(w, &c->directory);
-    text_free(w, &c->inputs);
-    *c = (creation){ .flow = NULL };
-}
-
-static htc_status text_of(htc_worker *w, htc_bytes from, char **text)
-{
-    if (!from.len)
-        return HTC_OK;
-    *text = htc__alloc(&w->env, from.len + 1);
-    if (*text)
-        memcpy(*text, from.data, from.len);
-    return *text ? HTC_OK : HTC_ENOMEM;
-}
-
-/* Where its own command runs, what it adds runs too. */
-static htc_status directory_of(htc_worker *w, htc_bytes bytes, char **directory)
-{
-    htc_task  *t = NULL;
-    htc_status status = htc_task_from_bytes(&w->env, bytes, &t);
-    if (status == HTC_OK)
-        status = text_of(w, htc_bytes_of(t->directory), directory);
-    htc_task_destroy(t);
-    return status;
-}
-
-/* Of a flow that was read. */
-static htc_status creation_begin(htc_worker *w, creation *c, uint64_t adder, const graph_task *adds, uint64_t from, htc_error *error)
-{
-    htc_status status = directory_of(w, adds->task, &c->directory);
-    if (status == HTC_OK)
-        status = text_of(w, w->flow.inputs, &c->inputs);
-    if (status == HTC_OK)
-        status = htc__submission_added(&c->submission, &w->env, c->flow, &w->flow, w->options.flow, adder, adds, from, c->directory, c->inputs, error);
-    return status;
-}
-
 static void addition_free(htc_worker *w, addition *a)
 {
     own *o = htc__worker_own(w, a->ledger);
     if (o)
         o->n_additions--;
-    creation_end(w, &a->creation);
+    htc__addition_end(&a->records, &w->env);
     HASH_DEL(w->additions, a);
     htc__free(&w->env, a->bytes, a->len);
     htc__free(&w->env, a, sizeof *a);
@@ -170,42 +115,12 @@ static void refuse(htc_worker *w, running *x, const char *why)
     htc__attempt_outcome_set(&w->holder, &x->attempt, HTC_ESTAGEOUT, "what it printed adds no tasks: %s", why);
 }
 
-/* It is added as it stands, or the task has failed: what is refused later is nobody's to mend. */
-static htc_status try_records(htc_worker *w, creation *c, const running *x, const node *n, htc_error *error)
-{
-    htc_status status = creation_begin(w, c, x->id, &n->task, w->flow.tasks, error);
-    for (uint64_t i = 0; i < htc_flow_total(c->flow) && status == HTC_OK; i++) {
-        flow_key k;
-        status = htc__submission_task(&c->submission, i, &k, &w->buf);
-        if (status != HTC_OK && status != HTC_ENOMEM)
-            status = htc__error(error, status, "task %.100s: %s", htc_flow_get(c->flow, c->submission.entry)->name, htc_strerror(status));
-    }
-    return status;
-}
-
-static htc_status check_bounds(const htc_worker *w, const node *n, uint64_t tasks, size_t len, htc_error *error)
-{
-    if (tasks > ADDITION_ALL_MAX - (w->flow.added < ADDITION_ALL_MAX ? w->flow.added : ADDITION_ALL_MAX))
-        return htc__error(error, HTC_EFULL, "more than %llu tasks would be added to the flow", (unsigned long long)ADDITION_ALL_MAX);
-    if (htc__graph_n_children(&n->task) + tasks > GRAPH_CHILDREN_MAX)
-        return htc__error(error, HTC_EFULL, "with those that wait for it more than %d tasks would know it as a parent", GRAPH_CHILDREN_MAX);
-    if (n->len + len + (size_t)htc__graph_n_makes(&n->task) * GRAPH_MADE_BYTES + (size_t)tasks * GRAPH_CHILD_BYTES > GRAPH_BYTES_MAX - 4096)
-        return htc__error(error, HTC_ETOOBIG, "what it runs, reads, makes and adds is together longer than its record may be: 250 KiB");
-    return HTC_OK;
-}
-
 static void keep_text(htc_worker *w, running *x, const node *n, htc_bytes text)
 {
-    creation   c = { .flow = NULL };
     htc_error  e = { .status = HTC_OK };
     char       why[256];
-    htc_status status = htc__addition_read(&w->env, text, w->flow.data, &c.flow, &e);
-    uint64_t   tasks = c.flow ? htc_flow_total(c.flow) : 0;
-    if (status == HTC_OK && tasks)
-        status = check_bounds(w, n, tasks, text.len, &e);
-    if (status == HTC_OK && tasks)
-        status = try_records(w, &c, x, n, &e);
-    creation_end(w, &c);
+    uint32_t   tasks;
+    htc_status status = htc__addition_check(&w->env, text, &w->flow, w->options.flow, x->id, &n->task, n->len, &tasks, &e);
     if (status == HTC_OK && tasks) {
         x->added = htc__alloc(&w->env, text.len);
         status = x->added ? HTC_OK : HTC_ENOMEM;
@@ -222,7 +137,7 @@ static void keep_text(htc_worker *w, running *x, const node *n, htc_bytes text)
     } else if (tasks) {
         memcpy(x->added, text.data, text.len);
         x->added_len = text.len;
-        x->n_added = (uint32_t)tasks;
+        x->n_added = tasks;
     }
 }
 
@@ -438,6 +353,8 @@ static void draw_numbers(htc_worker *w)
             help(w);
             break;
         }
+        if (a->task.adds == GRAPH_ADDS_INTAKE)
+            htc__flow_intake_has_drawn(&f, a->id, a->task.added_intake);
         d.ids[d.n++] = a->id;
     }
     if (d.n == 0)
@@ -465,8 +382,8 @@ static void draw_numbers(htc_worker *w)
 /* What its text says. */
 static int parsed(htc_worker *w, addition *a)
 {
-    htc_flow **f = &a->creation.flow;
-    htc_status status = *f ? HTC_OK : htc__addition_read(&w->env, a->task.added, w->flow.data, f, NULL);
+    htc_flow **f = &a->records.flow;
+    htc_status status = *f ? HTC_OK : htc__addition_read(&w->env, a->task.added, w->flow.data, a->task.adds == GRAPH_ADDS_INTAKE, f, NULL);
     if (status == HTC_OK && (!*f || htc_flow_total(*f) != a->n))
         status = HTC_ECORRUPT;
     if (status != HTC_OK)
@@ -500,7 +417,7 @@ static void note(htc_worker *w, addition *a)
         return;
     *ctx = a->id;
     htc_buf_init(&children, &w->env, 0);
-    htc__addition_children(&a->task, a->creation.flow, a->from, &children);
+    htc__addition_children(&a->task, a->records.flow, a->from, &children);
     (void)htc__graph_note_added(&t, a->from, a->home, a->cancelled, htc_buf_bytes(&children));
     htc__graph_write(&w->buf, &t);
     if (children.status != HTC_OK)
@@ -540,7 +457,7 @@ static void created(void *role, void *ctx, const htc_kv_result *r)
     }
     a->created += good;
     if (a->created == a->n) {
-        creation_end(w, &a->creation);
+        htc__addition_end(&a->records, &w->env);
         a->phase = ADD_COUNT;
         let_count(w, a);
     }
@@ -551,7 +468,7 @@ static uint32_t next_records(htc_worker *w, addition *a, htc_buf *all, flow_key 
 {
     uint32_t n = 0;
     while (n < READS_MAX && a->created + n < a->n && all->len < CREATE_BYTES && htc_runtime_status(w->runtime) == HTC_OK) {
-        htc_status status = htc__submission_task(&a->creation.submission, a->created + n, &k[n], &w->buf);
+        htc_status status = htc__submission_task(&a->records.submission, a->created + n, &k[n], &w->buf);
         at[n] = all->len;
         htc_put_raw(all, htc_buf_bytes(&w->buf));
         status = status != HTC_OK ? status : all->status;
@@ -570,7 +487,7 @@ static void create(htc_worker *w, addition *a)
     htc_buf        all;
     if (!parsed(w, a))
         return;
-    htc_status status = a->creation.submission.flow ? HTC_OK : creation_begin(w, &a->creation, a->id, &a->task, a->from, NULL);
+    htc_status status = a->records.submission.flow ? HTC_OK : htc__addition_begin(&a->records, &w->env, &w->flow, w->options.flow, a->id, &a->task, a->from, NULL);
     creating  *c = status == HTC_OK ? htc_runtime_context(w->runtime, sizeof *c) : NULL;
     if (status != HTC_OK)
         htc_runtime_break(w->runtime, status == HTC_ENOMEM ? status : HTC_ECORRUPT, "adding tasks");
@@ -602,11 +519,29 @@ static int has_room(const htc_worker *w, const own *o, uint32_t n)
     return live + n <= LEDGER_HOME && o->now.n_in < LEDGER_IN_MAX / 2;
 }
 
-/* Of one that nobody here answers for: the ledger that it waited in itself. 0: one more of ours is wanted first. */
+static int is_member(const htc_worker *w, uint64_t worker)
+{
+    for (uint32_t i = 0; i < w->n_members; i++)
+        if (w->members[i].id == worker)
+            return 1;
+    return 0;
+}
+
+/* Of one that nobody here answers for: the ledger that it waited in itself. Of an intake, one of the worker that was named. 0: one more of ours is wanted first. */
 static int choose_home(htc_worker *w, addition *a)
 {
     own *o = htc__worker_own(w, a->ledger);
     a->home = a->ledger == NOBODYS ? a->task.home : a->ledger;
+    if (o && a->task.added_to && a->task.added_to != w->id) {
+        if (htc__worker_ledger_of(w, a->task.added_to, &a->home))
+            return 1;
+        if (!a->sought && is_member(w, a->task.added_to)) { /* it may have one since the ledgers were looked at */
+            a->sought = 1;
+            htc__worker_survey_soon(w, 0);
+            a->at = w->now + AGAIN_NS;
+            return 0;
+        }
+    }
     if (!o || has_room(w, o, a->n))
         return 1;
     EACH_OWN(w, o)

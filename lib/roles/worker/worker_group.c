@@ -183,7 +183,7 @@ static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
     int      known = w->header_known, runs = known && w->flow.state == FLOW_RUNNING;
     uint32_t n_marks = w->flow.n_marks;
     ledger_span marks[FLOW_MARKS_MAX];
-    uint64_t tasks = w->flow.tasks;
+    uint64_t tasks = w->flow.tasks, news = w->flow.news;
     uint8_t  kind = w->flow.kind;
     if (w->header_known && version <= w->header_version)
         return;
@@ -207,6 +207,9 @@ static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
         htc__worker_survey_soon(w, 0);
     if (w->flow.state == FLOW_RUNNING && (!runs || w->flow.n_marks != n_marks || memcmp(marks, w->flow.marks, n_marks * sizeof *marks) != 0))
         htc__worker_marked(w);
+    node *intake = w->flow.news && w->flow.news != news ? htc__worker_node(w, w->flow.news - 1) : NULL;
+    if (intake)
+        htc__worker_node_news(w, intake);
     if (known && w->flow.tasks != tasks && htc__worker_collects(w))
         w->collect_at = w->now; /* as many may be counted as there are now */
 }

@@ -14,7 +14,7 @@
  *   worker_places.c   where a ready task waits, where tasks read files (locality.h)
  *   worker_data.c     what a task reads is brought, what it makes is kept (objects.h)
  *   worker_remake.c   what was lost is made again
- *   worker_add.c      tasks that add tasks
+ *   worker_add.c      tasks that add tasks, or stand where others are added from outside
  *
  * What the outside may rely on is said when the record that holds it is stored. */
 #ifndef HTC_ROLES_WORKER_PRIVATE_H
@@ -536,6 +536,7 @@ void htc__worker_tells(htc_worker *w);
 void htc__worker_find_owners(htc_worker *w); /* of words: at the end of a step, or before */
 void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 int  htc__worker_is_ledger(const htc_worker *w, uint64_t number); /* it was seen in the store: they stay */
+int  htc__worker_ledger_of(const htc_worker *w, uint64_t worker, uint64_t *number); /* 1: as far as is known, one that this worker owns */
 void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker);
 void htc__worker_tell_free(htc_worker *w);
 

@@ -40,6 +40,17 @@ int htc__worker_is_ledger(const htc_worker *w, uint64_t number)
     return x != NULL;
 }
 
+int htc__worker_ledger_of(const htc_worker *w, uint64_t worker, uint64_t *number)
+{
+    const owner *x, *found = NULL;
+    for (x = w->owners; x; x = x->hh.next)
+        if (x->worker == worker && (!found || x->ledger < found->ledger))
+            found = x;
+    if (found)
+        *number = found->ledger;
+    return found != NULL;
+}
+
 static void say_told(htc_worker *w, uint64_t worker, const word *x)
 {
     if (worker == w->id) {

@@ -41,7 +41,8 @@ static uint8_t outcome_of(const flow_audit *a, uint64_t id)
     const audited_task  *t = &a->task[id];
     uint64_t             base;
     size_t               n = parents_of(a, id, &edge, &base);
-    uint8_t              is = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && a->tries == 1) ? GRAPH_FAILED : GRAPH_DONE;
+    uint8_t              is = htc__flow_audit_is_intake(a, id) ? GRAPH_DONE :
+                              t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && a->tries == 1) ? GRAPH_FAILED : GRAPH_DONE;
     for (size_t i = 0; i < n; i++) {
         uint8_t parent = a->task[base + edge[i].task].expected;
         if (!parent)
@@ -116,7 +117,7 @@ htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_fl
     a->tries = tries;
     a->tasks = htc_flow_total(given);
     a->cap_tasks = a->tasks;
-    a->graph = htc_flow_count(given) > 1 || htc_flow_edges(given) > 0 || htc_flow_get(given, 0)->adds;
+    a->graph = htc_flow_count(given) > 1 || htc_flow_edges(given) > 0 || htc_flow_get(given, 0)->adds || htc_flow_get(given, 0)->builtin == HTC_FLOW_INTAKE;
     a->n_bits = htc_flow_edges(given) + 1;
     a->task = htc__alloc(&a->env, a->tasks * sizeof *a->task);
     a->bits = htc__alloc(&a->env, a->n_bits);
@@ -164,14 +165,14 @@ static int may_run(const flow_audit *a, uint64_t id)
     return 1;
 }
 
-static void see_task(flow_audit *a, uint64_t id, htc_bytes value)
+static int see_task(flow_audit *a, uint64_t id, htc_bytes value)
 {
     graph_task           g;
     const htc_flow_edge *edge;
     uint64_t             base;
     if (id >= a->tasks || htc__graph_read(value, &g) != HTC_OK) {
         htc__flow_audit_fail(a, "a task that nobody wrote");
-        return;
+        return 0;
     }
     audited_task  *t = &a->task[id];
     const uint8_t *parents = g.parents.data;
@@ -199,6 +200,7 @@ static void see_task(flow_audit *a, uint64_t id, htc_bytes value)
     t->state = g.state;
     t->attempt = g.outcome.attempt;
     t->worker = g.outcome.worker;
+    return g.adds == GRAPH_ADDS_INTAKE && g.state == GRAPH_DONE ? htc__flow_audit_see_intake(a, id, &g) : 0;
 }
 
 /* ---- files: fN.K is the K-th of task N ---- */
@@ -370,10 +372,8 @@ static int see_record(flow_audit *a, htc_bytes own, htc_bytes value)
             htc__flow_audit_fail(a, "ledger %llu cannot be read", (unsigned long long)number);
         return 1;
     }
-    if (htc__flow_key_number(own, &tasks, &number)) {
-        see_task(a, number, value);
-        return 0;
-    }
+    if (htc__flow_key_number(own, &tasks, &number))
+        return see_task(a, number, value);
     if (htc__flow_key_is_block(own, a->number, &of, &number))
         return htc__flow_audit_block(a, of, number, value);
     if (own.len != header.len || memcmp(own.data, header.text, own.len) != 0)
@@ -461,7 +461,7 @@ void htc__flow_audit_runs(flow_audit *a)
     for (uint64_t id = 0; id < a->tasks; id++) {
         const audited_task *t = &a->task[id];
         runs += t->runs;
-        needed += t->expected == GRAPH_CANCELLED || t->fate == FLOW_DONE_BEFORE ? 0 : t->fate == FLOW_GOES_WELL || a->tries == 1 ? 1 : t->fate == FLOW_FAILS_ALWAYS ? a->tries : 2;
+        needed += htc__flow_audit_is_intake(a, id) || t->expected == GRAPH_CANCELLED || t->fate == FLOW_DONE_BEFORE ? 0 : t->fate == FLOW_GOES_WELL || a->tries == 1 ? 1 : t->fate == FLOW_FAILS_ALWAYS ? a->tries : 2;
     }
     /* how often a task of a bag has failed is forgotten when it is stolen */
     if (runs < needed || ((a->graph || a->tries == 1) && runs > needed + a->remade))

@@ -38,6 +38,12 @@ typedef struct audited_added {
     uint8_t  *bits;
 } audited_added;
 
+/* What was taken in. */
+typedef struct audited_intake {
+    uint64_t task, nonce;
+    htc_buf  text;
+} audited_intake;
+
 typedef struct flow_audit {
     htc_env         env;
     htc_sim        *sim; /* fails when something does not hold */
@@ -53,6 +59,8 @@ typedef struct flow_audit {
     uint64_t        cap_tasks;
     uint32_t        n_added;
     audited_added  *added;
+    uint32_t        n_intakes;
+    audited_intake *intakes;
     ledger        **ledgers;
     uint64_t        n_ledgers, cap_ledgers;
     audited_block  *blocks; /* of logs */
@@ -78,6 +86,8 @@ void htc__flow_audit_makes(flow_audit *a, uint64_t task); /* it runs, and has re
 void htc__flow_audit_made(const flow_audit *a, const char *file, htc_buf *b); /* likewise, though its end is not stored */
 const htc_flow_task *htc__flow_audit_task(const flow_audit *a, uint64_t task);
 void htc__flow_audit_text(const flow_audit *a, uint64_t task, htc_buf *b); /* what it prints, if it adds tasks */
+/* A client was told that this was added through that intake. */
+void htc__flow_audit_taken_in(flow_audit *a, uint64_t task, uint64_t nonce);
 /* Of a flow that has ended. */
 void htc__flow_audit_end(flow_audit *a);
 uint64_t htc__flow_audit_ledgers(const flow_audit *a); /* how many there are */

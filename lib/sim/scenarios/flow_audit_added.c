@@ -76,8 +76,55 @@ static void put_task(const flow_audit *a, uint64_t id, uint32_t i, uint32_t deep
         htc_put_raw(b, htc_bytes_of(key / 2048 % 4 == 0 ? " @noop\n" : " /bin/true\n"));
 }
 
+int htc__flow_audit_is_intake(const flow_audit *a, uint64_t id)
+{
+    return a->graph && htc__flow_audit_task(a, id)->builtin == HTC_FLOW_INTAKE;
+}
+
+static audited_intake *intake_of(const flow_audit *a, uint64_t id)
+{
+    for (uint32_t i = 0; i < a->n_intakes; i++)
+        if (a->intakes[i].task == id)
+            return &a->intakes[i];
+    return NULL;
+}
+
+int htc__flow_audit_see_intake(flow_audit *a, uint64_t id, const graph_task *t)
+{
+    audited_intake *x = intake_of(a, id);
+    if (x && (x->nonce != t->outcome.epoch || !htc_bytes_equal(htc_buf_bytes(&x->text), t->added)))
+        htc__flow_audit_fail(a, "intake %llu has taken in something else than before", (unsigned long long)id);
+    if (x)
+        return 0;
+    for (uint32_t i = 0; i < a->n_intakes; i++)
+        if (a->intakes[i].nonce == t->outcome.epoch)
+            htc__flow_audit_fail(a, "what intake %llu has taken in, intake %llu takes in too", (unsigned long long)a->intakes[i].task, (unsigned long long)id);
+    audited_intake *more = htc__resize(&a->env, a->intakes, a->n_intakes * sizeof *more, (a->n_intakes + 1) * sizeof *more);
+    if (!more)
+        return HTC_ENOMEM;
+    a->intakes = more;
+    x = &more[a->n_intakes++];
+    x->task = id;
+    x->nonce = t->outcome.epoch;
+    htc_buf_init(&x->text, &a->env, 0);
+    htc_put_raw(&x->text, t->added);
+    return x->text.status == HTC_OK ? 0 : HTC_ENOMEM;
+}
+
+void htc__flow_audit_taken_in(flow_audit *a, uint64_t id, uint64_t nonce)
+{
+    const audited_intake *x = intake_of(a, id);
+    if (!x || x->nonce != nonce)
+        htc__flow_audit_fail(a, "who adds was told that intake %llu has taken it in, and it has not", (unsigned long long)id);
+}
+
 void htc__flow_audit_text(const flow_audit *a, uint64_t id, htc_buf *b)
 {
+    const audited_intake *taken = intake_of(a, id);
+    if (taken) {
+        htc_put_raw(b, htc_buf_bytes(&taken->text));
+        return;
+    }
     uint32_t deep = depth_of(a, id);
     htc_put_raw(b, htc_bytes_of("# what is added\n"));
     for (uint32_t i = 0; i < how_many(a, id); i++)
@@ -104,7 +151,7 @@ static htc_status add(flow_audit *a, const flow_drawn *d)
     a->added = more;
     htc_buf_init(&text, &a->env, 0);
     htc__flow_audit_text(a, d->task, &text);
-    htc_status status = htc__addition_read(&a->env, htc_buf_bytes(&text), a->header.data, &f, NULL);
+    htc_status status = htc__addition_read(&a->env, htc_buf_bytes(&text), a->header.data, htc__flow_audit_is_intake(a, d->task), &f, NULL);
     htc_buf_free(&text);
     if (status == HTC_OK && (!f || htc_flow_total(f) != d->n))
         htc__flow_audit_fail(a, "task %llu has drawn %u numbers, which it does not need", (unsigned long long)d->task, d->n);
@@ -183,5 +230,8 @@ void htc__flow_audit_added_free(flow_audit *a)
         htc_flow_destroy(a->added[k].flow);
         htc__free(&a->env, a->added[k].bits, a->added[k].n_bits);
     }
+    for (uint32_t k = 0; k < a->n_intakes; k++)
+        htc_buf_free(&a->intakes[k].text);
+    htc__free(&a->env, a->intakes, a->n_intakes * sizeof *a->intakes);
     htc__free(&a->env, a->added, a->n_added * sizeof *a->added);
 }

@@ -11,6 +11,8 @@ const htc_flow *htc__flow_audit_flow(const flow_audit *a, uint64_t id, uint64_t 
 int      htc__flow_audit_drawn(flow_audit *a); /* of a header that was stored. 0; HTC_ENOMEM */
 uint64_t htc__flow_audit_not_live(flow_audit *a); /* tasks that are added by such as are not counted */
 void     htc__flow_audit_added_counted(flow_audit *a, uint64_t id); /* it has just been: all is there that it adds */
+int      htc__flow_audit_is_intake(const flow_audit *a, uint64_t id);
+int      htc__flow_audit_see_intake(flow_audit *a, uint64_t id, const graph_task *t); /* it is done. 0; HTC_ENOMEM */
 void     htc__flow_audit_added_free(flow_audit *a);
 
 /* flow_audit_log.c */
