@@ -80,8 +80,8 @@ _htc()
         words="new show add list revoke rotate enrol join"
         ;;
     flow)
-        options="--agents --tries --max-fails --detach --watch --scratch --slots --keep --format --time-scale --size-scale --program --shape --tasks --degree --length --data --seed --to --out --failed --limit --svg --tiles --stderr --all --policy --steal --layout --tt"
-        words="run check write status tasks why logs fetch report render set cancel resume rm"
+        options="--agents --tries --max-fails --detach --watch --scratch --slots --keep --format --time-scale --size-scale --program --shape --tasks --degree --length --data --seed --to --out --failed --limit --svg --tiles --stderr --all --policy --steal --layout --tt --open --close"
+        words="run add close check write status workers tasks why logs fetch report render set cancel resume rm"
         ;;
     kv) options="--store --key --ring --server --password-file --timeout --file --version --seen --values --namespace --context --reconcile --limit --replace --members --base-port --shards --engine --durability --patience --stop --buckets --no-wait --weight --prefix --count --from --leased --without-namespaces --ttl"
         words="get put delete append add cas scan watch backup restore fsck dump members join leave replace rebalance undo cluster" ;;

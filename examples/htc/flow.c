@@ -10,13 +10,16 @@ typedef struct subcommand {
     htc_status (*run)(flow_call *k);
 } subcommand;
 
-enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, LOGS, FETCH, REPORT, RENDER, SET, CANCEL, RESUME, RM, FLOW_COMMANDS };
+enum { RUN, ADD, CLOSE, CHECK, WRITE, STATUS, WORKERS, TASKS, WHY, LOGS, FETCH, REPORT, RENDER, SET, CANCEL, RESUME, RM, FLOW_COMMANDS };
 
 static const subcommand subcommands[FLOW_COMMANDS] = {
     [RUN] = { "run", "FILE | - | --shape SHAPE --tasks N", "Run a flow, and wait for its end.", 0, 1, flow_run },
+    [ADD] = { "add", "ID FILE | ID -", "Add tasks to an open flow that runs.", 1, 2, flow_add },
+    [CLOSE] = { "close", "ID", "Let an open flow end with the tasks that it has.", 1, 1, flow_close },
     [CHECK] = { "check", "FILE | -", "Check a flow: its form, its names, cycles.", 0, 1, flow_check },
     [WRITE] = { "write", "FILE | - | --shape SHAPE --tasks N", "Write a flow in another form.", 0, 1, flow_convert },
     [STATUS] = { "status", "ID", "How a flow stands.", 1, 1, flow_status },
+    [WORKERS] = { "workers", "ID", "Who works at a flow: numbers, nodes, slots.", 1, 1, flow_workers },
     [TASKS] = { "tasks", "ID", "The tasks of a flow with dependencies.", 1, 1, flow_tasks },
     [WHY] = { "why", "ID[.TASK]", "Say in one sentence what a flow or a task waits for.", 1, 1, flow_why },
     [LOGS] = { "logs", "ID.TASK", "Show what a task of a flow has written.", 1, 1, flow_logs },
@@ -30,7 +33,7 @@ static const subcommand subcommands[FLOW_COMMANDS] = {
 };
 
 #define OF(which) (1u << (which))
-#define READS     (OF(RUN) | OF(CHECK) | OF(WRITE) | OF(RENDER))
+#define READS     (OF(RUN) | OF(ADD) | OF(CHECK) | OF(WRITE) | OF(RENDER))
 #define RUNS      (OF(RUN) | OF(RESUME))
 
 static const char *name_of(uint32_t which)
@@ -51,6 +54,9 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { RUNS | OF(SET), { "steal", 0, OPT_TEXT, &k->steal, "NAME", "whom idle workers ask: random, static, near, mesh-2d, mesh-3d, one, two, log2 or sqrt" } },
         { OF(RUN), { "layout", 0, OPT_TEXT, &k->layout, "HOW", "where tasks begin: each (slot has as many), one (agent has them) or random (each)" } },
         { OF(RUN), { "tt", 0, OPT_TEXT, &k->tt, "TIME[:RULE]", "of flds: tasks that wait longer may be stolen (10s); RULE: fixed, steal or move" } },
+        { OF(RUN), { "open", 0, OPT_FLAG, &k->open, NULL, "take tasks while it runs (htc flow add), until htc flow close" } },
+        { OF(ADD), { "to", 0, OPT_TEXT, &k->to, "WORKERS", "who begins with them: numbers or nodes, with commas, or each (others steal)" } },
+        { OF(ADD), { "close", 0, OPT_FLAG, &k->close, NULL, "take no more after these" } },
         { OF(RUN), { "slots", 0, OPT_COUNT, &k->slots, "N", "of the system that is started where none runs" } },
         { OF(RUN), { "keep", 0, OPT_FLAG, &k->keep, NULL, "keep that system's directory, with what tasks printed" } },
         { READS, { "format", 'f', OPT_TEXT, &k->format, "FORM", "text, jsonl, dax, wfcommons or jobs (by its content)" } },

@@ -19,7 +19,7 @@ typedef struct flow_call {
     int64_t     tasks, degree, seed;
     /* how it is run */
     int64_t     agents, tries, max_fails, slots, limit;
-    uint32_t    detach, watch, scratch, keep, failed, tiles, errors, all, mute;
+    uint32_t    open, close, detach, watch, scratch, keep, failed, tiles, errors, all, mute;
     htc_store  *store;
 } flow_call;
 
@@ -34,6 +34,11 @@ htc_status flow_check(flow_call *k);
 /* flow_run.c */
 htc_status flow_run(flow_call *k);
 htc_status flow_resume(flow_call *k);
+
+/* flow_add.c */
+htc_status flow_add(flow_call *k);
+htc_status flow_close(flow_call *k);
+htc_status flow_workers(flow_call *k);
 
 /* flow_show.c */
 htc_status flow_status(flow_call *k);

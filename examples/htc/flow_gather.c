@@ -106,6 +106,7 @@ static flow_task *add_seen(flow_graph *g, const htc_flows_task *from)
     flow_task *t = add_task(g, from->name, from->reason, from->kind);
     t->data = from->data;
     t->moved = from->moved;
+    t->intake = from->intake != 0;
     for (uint8_t s = FLOW_TASK_WAITING; s < FLOW_TASK_STATES; s++)
         if (strcmp(from->state, state_names[s]) == 0)
             t->state = s;

@@ -173,7 +173,8 @@ static uint64_t seats_of(const flow_call *k, uint64_t tasks)
 typedef struct source {
     const htc_flow *flow; /* NULL: from */
     uint64_t        from, tasks, all; /* tasks: that are run, of all; 0: they are all */
-    int             adds; /* and its tasks add others: how many seats are of use is not known */
+    int             adds; /* and others are added: how many seats are of use is not known */
+    int             open; /* one of them is an intake */
 } source;
 
 static htc_status resume_flow(flow_call *k, source *of, const htc_flows_options *o, uint64_t *id)
@@ -205,8 +206,27 @@ static int adds_tasks(const htc_flow *f)
 {
     int some = 0;
     for (uint32_t i = 0; i < htc_flow_count(f); i++)
-        some |= htc_flow_get(f, i)->adds != 0;
+        some |= htc_flow_get(f, i)->adds || htc_flow_get(f, i)->builtin == HTC_FLOW_INTAKE;
     return some;
+}
+
+static int is_open(const htc_flow *f)
+{
+    int open = 0;
+    for (uint32_t i = 0; i < htc_flow_count(f); i++)
+        open |= htc_flow_get(f, i)->builtin == HTC_FLOW_INTAKE;
+    return open;
+}
+
+/* What is named, and with --open an intake; of that nothing need be named. */
+static htc_status read_open(flow_call *k, htc_flow **f)
+{
+    const htc_flow_task intake = { .size = sizeof intake, .name = "intake", .builtin = HTC_FLOW_INTAKE };
+    htc_status          s = k->open && !k->w.count && !k->shape ? htc_flow_create(NULL, NULL, f) : flow_read(k, f);
+    if (s != HTC_OK || !k->open || is_open(*f))
+        return s;
+    s = htc_flow_add(*f, &intake, NULL, &k->c->error);
+    return s == HTC_OK ? htc_flow_check(*f, &k->c->error) : s;
 }
 
 static htc_status read_layout(flow_call *k, htc_flows_options *o)
@@ -332,8 +352,11 @@ static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
         return s;
     if (!k->c->json) {
         char *all = of->all > of->tasks ? must_print(" of %" PRIu64, of->all) : must_dup("");
-        printf("flow %" PRIu64 ": %" PRIu64 "%s task%s, job %" PRIu64 "\n", id, of->tasks, all, of->tasks == 1 && !all[0] ? "" : "s", job);
+        uint64_t tasks = of->tasks - (of->open != 0);
+        printf("flow %" PRIu64 ": %" PRIu64 "%s task%s, job %" PRIu64 "\n", id, tasks, all, tasks == 1 && !all[0] ? "" : "s", job);
         free(all);
+        if (of->open)
+            printf("it takes more tasks: htc flow add %" PRIu64 " FILE; htc flow close %" PRIu64 " lets it end\n", id, id);
         fflush(stdout);
     }
     if (k->detach) {
@@ -375,13 +398,16 @@ htc_status flow_run(flow_call *k)
     if (k->detach && !runs_here(k->c))
         s = cli_error(k->c, HTC_EUNREACHABLE, "--detach", "htc up starts a system, or leave --detach out", "no system runs here that the flow could be left to");
     if (s == HTC_OK)
-        s = flow_read(k, &flow);
+        s = read_open(k, &flow);
+    int open = s == HTC_OK && is_open(flow);
+    if (open && !runs_here(k->c))
+        s = cli_error(k->c, HTC_EUNREACHABLE, "", "htc up starts a system", "an open flow needs a system in which others find it, and none runs here");
     if (s == HTC_OK && k->scratch)
         s = htc_flow_after_files(flow, &k->c->error);
     if (s == HTC_OK)
         s = own_begin(k, &own);
     if (s == HTC_OK)
-        s = run_and_tell(k, &(source){ .flow = flow, .tasks = htc_flow_total(flow), .adds = adds_tasks(flow) }, &own);
+        s = run_and_tell(k, &(source){ .flow = flow, .tasks = htc_flow_total(flow), .adds = adds_tasks(flow), .open = open }, &own);
     s = own_end(k, &own, s);
     htc_store_close(k->store);
     k->store = NULL;

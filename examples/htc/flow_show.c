@@ -38,11 +38,11 @@ const char *flow_state_name(const htc_flows_view *v)
 
 json_t *flow_view_json(uint64_t id, const htc_flows_view *v)
 {
-    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
+    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:b}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
                      "graph", (int)v->graph, "tasks", (json_int_t)v->tasks, "done", (json_int_t)v->done, "failed", (json_int_t)v->failed, "cancelled",
                      (json_int_t)v->cancelled, "workers", (json_int_t)v->workers, "slots", (json_int_t)v->slots, "data", (int)v->data, "policy", v->policy,
                      "steal", v->steal, "inserted", (json_int_t)v->inserted, "added", (json_int_t)v->added, "resumes",
-                     (json_int_t)v->from);
+                     (json_int_t)v->from, "open", (int)v->open);
 }
 
 htc_status flow_status(flow_call *k)
@@ -63,10 +63,11 @@ htc_status flow_status(flow_call *k)
     ended = v.done + v.failed + v.cancelled;
     int filled = v.tasks ? (int)(40.0 * (double)ended / (double)v.tasks) : 0;
     char *between = v.inserted ? must_print(", %" PRIu64 " task%s inserted between", v.inserted, v.inserted == 1 ? "" : "s") : must_dup("");
-    char *added = v.added ? must_print(", %" PRIu64 " task%s added by tasks", v.added, v.added == 1 ? "" : "s") : must_dup("");
+    char *added = v.added ? must_print(", %" PRIu64 " task%s added", v.added, v.added == 1 ? "" : "s") : must_dup("");
+    const char *open = v.open ? ", takes tasks (htc flow add)" : "";
     char *before = v.from ? must_print(", resumes flow %" PRIu64, v.from) : must_dup("");
-    printf("flow %" PRIu64 "  %s%s%s  job %" PRIu64 "  %s%s%s%s\n", id, colour_state(k->c, flow_state_name(&v)), flow_state_name(&v), colour_end(k->c), v.job,
-           v.graph ? "with dependencies" : "a bag", before, between, added);
+    printf("flow %" PRIu64 "  %s%s%s  job %" PRIu64 "  %s%s%s%s%s\n", id, colour_state(k->c, flow_state_name(&v)), flow_state_name(&v), colour_end(k->c), v.job,
+           v.graph ? "with dependencies" : "a bag", before, between, added, open);
     free(between);
     free(added);
     free(before);

@@ -26,6 +26,7 @@ typedef struct flow_edge {
 typedef struct flow_task {
     char    *name, *reason, *kind; /* kind: ""; not known */
     uint64_t data, moved; /* bytes that it reads of what others make; of these, that came from other workers */
+    uint8_t  intake; /* it stands where tasks are added from outside */
     uint8_t  state; /* flow_task_state; PLAIN: of a flow that was never submitted */
     uint32_t failures, attempt;
     uint64_t worker, count; /* whose it was; so many equal tasks */

@@ -96,6 +96,9 @@ static reason cancelled(const question *q, const flow_task *t, const char *what)
 static reason waiting(const question *q, const flow_task *t, const char *what)
 {
     uint32_t told = 0, all = 0;
+    if (t->intake)
+        return (reason){ must_print("%s waits for tasks that are added: htc flow add %" PRIu64 " FILE, or htc flow close %" PRIu64 " if there are no more", what, q->id,
+                                    q->id), "open" };
     char    *text = must_print("%s waits for ", what);
     for (uint32_t i = 0; i < t->n_waits; i++)
         all += q->g.waits[t->waits + i].ended == 0;
@@ -163,7 +166,9 @@ static reason running(question *q, const char *what)
     char *job = of_job(q, &seats), *text, *of_seats = seats ? must_print(" of %" PRIu64, seats) : must_dup("");
     for (uint32_t i = 0; i < q->g.n; i++)
         count[q->g.tasks[i].state]++;
-    if (q->v.graph)
+    if (q->v.open && q->v.tasks == ended + 1)
+        text = must_print("%s waits for tasks that are added: htc flow add %" PRIu64 " FILE, or htc flow close %" PRIu64 " if there are no more", what, q->id, q->id);
+    else if (q->v.graph)
         text = must_print("%s runs: slots %u%s, tasks ready or running %" PRIu64 ", waiting for others %" PRIu64, what, q->v.slots, of_seats,
                           count[FLOW_TASK_READY], count[FLOW_TASK_WAITING]);
     else
