@@ -129,6 +129,14 @@ ln "$top/plain/list" list
 sh "$writers/all_pairs.sh" "$bin/all_pairs.so" list > pairs.flow && run pairs.flow
 same "$top/plain/list.pairs" list.pairs
 
+# --- forms of workflows whose tasks sleep ---
+sh "$writers/fmri.sh" 2 0 > fmri.flow && run fmri.flow
+sh "$writers/moldyn.sh" 1 0 > moldyn.flow && run moldyn.flow
+for shape in 'fmri 38' 'moldyn 85'; do
+    expect 0 "${H[@]}" flow check "${shape% *}.flow"
+    [[ $out == "${shape#* } tasks,"* ]] || fail "$shape tasks were to be written: $out"
+done
+
 # --- recorded workflows: all files of all tasks ---
 replay()
 {

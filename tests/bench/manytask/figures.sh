@@ -1,5 +1,5 @@
 #!/bin/bash
-# usage: figures.sh PROGRAMS [52 | 53 | 54 | 61 | 64 | table-10]...
+# usage: figures.sh PROGRAMS [52 | 53 | 54 | 61 | 64 | 66 | table-10]...
 #
 # MATRIX's figures and Table 10, live, at the size of a machine of two cores: one line for each run. Tasks sleep, so there may be more slots than
 # cores. At most 3 minutes each; RUNS=3 (how often; 52: 1), of which the medians come last. Without a number: all of them, 13 minutes.
@@ -7,9 +7,10 @@
 #   53        tasks that do nothing, on 1, 2 and 4 agents of one slot: a builtin in a bag, one with a record each, and /bin/true in a bag
 #   54        36 tasks for each of 1, 4, 16, 32 agents of one slot, lengths of the sub-second part of the trace; each agent begins with another
 #             part of the sorted lengths
-#   61        image stacking: 24 tasks a slot of 158 ms, 2 MB in, 10 KB out, and one that reads all outputs; tasks a file 1, 2, 10, 30 on 4 agents,
+#   61        (and 60) image stacking: 24 tasks a slot of 158 ms, 2 MB in, 10 KB out, and one that reads all outputs; tasks a file 1, 2, 10, 30 on 4 agents,
 #             10 on 1 to 16 agents; policy mdl
 #   64        all pairs of 20 files of 6 MB, 0.1 s each, on 4 agents: flds, with room for one task's files and for all
+#   66        fMRI of 1 and 10 volumes and MolDyn of 4 molecules, tasks of 0.1 s, on 4 agents of one slot
 #   table-10  phases of tasks, 100 times shorter than the paper's mean, on 4 agents of one slot, with files between them; then real words, lines,
 #             matches and random text of 64 MB (examples/flows/writers) on 2 agents of one slot, beside one process
 # Efficiency: work / slots / time from the first beginning to the last end, as the lengths were asked for. Nothing but a directory of its own
@@ -190,6 +191,20 @@ PY
     done
 }
 
+figure_66()
+{
+    local of
+    begin 4 1
+    for of in 'fmri.sh 1' 'fmri.sh 10' 'moldyn.sh 4'; do
+        # shellcheck disable=SC2086
+        sh "$writers/"$of 0.1 > shape.flow
+        flow shape.flow 4
+        # the longest of all chains, or all tasks on 4 slots
+        line 66 "${of/.sh/}" "$(python3 -c 'import json, sys; m = json.loads(sys.argv[1]); print(max(m["tasks"] * 0.1, 4 * 0.1 * int(sys.argv[2])))' "$made" "$([ "${of%.sh*}" = fmri ] && echo 12 || echo 8)")" 4
+    done
+    end
+}
+
 # NAME LENGTH-IN-MS TASKS-OF-EACH-PHASE...: each task of a phase reads what all of the phase before made, 100 kB each, and makes as much.
 phases()
 {
@@ -257,15 +272,15 @@ real()
     end
 }
 
-for figure in "${@:-52 53 54 61 64 table-10}"; do
+for figure in "${@:-52 53 54 61 64 66 table-10}"; do
     for one in $figure; do
         times=$runs
         [ "$one" != 52 ] || [ -n "${RUNS-}" ] || times=1
         for _ in $(seq "$times"); do
             case $one in
-            52 | 53 | 54 | 61 | 64) figure_"$one" ;;
+            52 | 53 | 54 | 61 | 64 | 66) figure_"$one" ;;
             table-10) table_10 ;;
-            *) sed -n 's/^# //; 2,16p' "$0"; exit 2 ;;
+            *) sed -n 's/^# //; 2,17p' "$0"; exit 2 ;;
             esac
         done
     done
