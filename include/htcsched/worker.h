@@ -63,10 +63,11 @@ typedef struct htc_worker_options {
     uint32_t    within;          /**< 1: it is part of another machine, whose step calls its own with the same output: at its end there
                                       is no HTC_OUT_STOP, and htc_worker_stopped says so */
     uint64_t    cache_bytes;     /**< of what tasks read, kept here beside what they make while the flow runs; 0: 1 GiB */
+    const char *user;            /**< whose tasks they are, where the flow does not say it (htc_flows_options.user), at most 63 bytes; copied; NULL: "" */
 } htc_worker_options;
 
 /** Options with every default; flow, id, address, store_client_id and store_peer are to be set. */
-#define HTC_WORKER_OPTIONS_INIT { sizeof(htc_worker_options), 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, 0 }
+#define HTC_WORKER_OPTIONS_INIT { sizeof(htc_worker_options), 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, 0, NULL }
 
 /** What a worker has done, and where it stands. */
 typedef struct htc_worker_figures {

@@ -158,5 +158,10 @@ echo "$kills kills; 300 tasks ran $runs times"
 
 # --- the slots are free for jobs again ---
 expect 0 "${H[@]}" submit -w -- true ::: $(seq 10)
+# --- a task knows whose it is ---
+echo "who: sh -c 'echo \$HTC_USER > $PWD/who'" > who.flow
+expect 0 "${H[@]}" flow run who.flow
+[ "$(cat who)" = "$(id -un)" ] || fail "a task is told that its user is '$(cat who)'"
+
 expect 0 "${H[@]}" down
 none_left

@@ -218,10 +218,20 @@ static void worker_gone(htc_agent *a, agent_flow *f, htc_ns not_before)
     f->not_before = not_before;
 }
 
+/* Whose seats these are: the gateway gives nobody any at another user's flow. */
+static const char *user_of(const htc_agent *a, uint64_t flow)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->held[i]->flow == flow)
+            return a->held[i]->attempt.user;
+    return NULL;
+}
+
 static void worker_begin(htc_agent *a, agent_flow *f)
 {
     htc_worker_options o = { .size = sizeof o, .flow = f->flow, .id = a->id, .address = a->address, .store_peer = f->store_peer,
-                              .store_client_id = htc_rng_next(a->env.rng) | 1, .node = a->holder.node, .calls_from = f->number << NUMBERS, .within = 1, .cache_bytes = a->cache_bytes };
+                              .store_client_id = htc_rng_next(a->env.rng) | 1, .node = a->holder.node, .calls_from = f->number << NUMBERS, .within = 1, .cache_bytes = a->cache_bytes,
+                              .user = user_of(a, f->flow) };
     htc_status          status = htc_worker_create(&a->env, &o, &f->worker);
     f->leaving = 0;
     if (status != HTC_OK)

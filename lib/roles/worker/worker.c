@@ -409,7 +409,7 @@ static htc_status check_steal(const htc_worker *w)
 static htc_status check_options(const htc_worker_options *o)
 {
     int good = o->flow && o->id && o->address && strlen(o->address) <= 255 && o->store_client_id && o->store_peer &&
-               o->slots <= HTC_WORKER_SLOTS_MAX && (!o->node || strlen(o->node) < HOST_NAME) && o->within <= 1;
+               o->slots <= HTC_WORKER_SLOTS_MAX && (!o->node || strlen(o->node) < HOST_NAME) && (!o->user || strlen(o->user) < sizeof ((htc_worker *)NULL)->user) && o->within <= 1;
     return good ? HTC_OK : HTC_EINVAL;
 }
 
@@ -421,7 +421,7 @@ static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
     w->options.lease_ns = o->lease_ns ? o->lease_ns : LEASE_NS;
     w->options.commit_gap_ns = o->commit_gap_ns ? o->commit_gap_ns : HTC_MS;
     memcpy(w->address, o->address, strlen(o->address) + 1);
-    w->options.address = w->options.node = NULL;
+    w->options.address = w->options.node = w->options.user = NULL;
     w->options.steal = NULL;
     w->id = o->id;
     w->last_run = o->calls_from + RUNS_FROM;
@@ -437,6 +437,8 @@ static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
     w->holder.kill_after_ns = 10 * HTC_SECOND;
     if (o->node)
         memcpy(w->holder.node, o->node, strlen(o->node) + 1);
+    if (o->user)
+        memcpy(w->user, o->user, strlen(o->user) + 1);
     w->steal.size = sizeof w->steal;
     if (!o->steal)
         return HTC_OK;

@@ -302,6 +302,7 @@ struct htc_worker {
     char                 steal_named[32]; /* as the header said it last */
     htc_registry        *registry;    /* NULL: no name was looked for */
     char                 address[256];
+    char                 user[64]; /* as the flow's, where that says none */
     htc_runtime         *runtime;
     htc_ns               now;
     uint64_t             id, epoch;

@@ -372,7 +372,7 @@ static uint64_t begin(htc_worker *w, const own *o, uint64_t id, uint64_t ready, 
     uint32_t    kind = HTC_TASK_COMMAND;
     htc_status  status = x ? task_bytes(w, n && n->task.task.len ? n->task.task : w->flow.task, id, &g.task, &kind) : HTC_ENOMEM;
     uint64_t    n_tasks = htc__worker_span(w, kind, n ? equal_nodes(w, n, ready) : ready);
-    memcpy(g.user, w->flow.user, sizeof g.user);
+    memcpy(g.user, w->flow.user[0] ? w->flow.user : w->user, sizeof g.user);
     if (status == HTC_OK) {
         if (kind != HTC_TASK_COMMAND) {
             x->to = id + n_tasks;
@@ -396,7 +396,7 @@ void htc__worker_begin_remake(htc_worker *w, remake *r)
     running    *x = htc__alloc(&w->env, sizeof *x);
     uint32_t    kind = HTC_TASK_COMMAND;
     htc_status  status = x ? task_bytes(w, r->task.task.len ? r->task.task : w->flow.task, r->id, &g.task, &kind) : HTC_ENOMEM;
-    memcpy(g.user, w->flow.user, sizeof g.user);
+    memcpy(g.user, w->flow.user[0] ? w->flow.user : w->user, sizeof g.user);
     if (status == HTC_OK) {
         status = kind == HTC_TASK_COMMAND ? begin_command(w, UINT64_MAX, x, &g, NULL, r) : HTC_ECORRUPT;
         htc_work_free(&w->env, g.task);
