@@ -21,7 +21,7 @@
  *              HTC_ESTAGEIN, HTC_EINPUT, HTC_ESTAGEOUT, HTC_ENOSPC, HTC_ECANCELLED. final 1: trying again cannot mend it
  *     span     status why, str reason (at most 255 bytes), u64 begin and u64 end on the wall clock, u64 done (tasks that have ended well),
  *              varint n and n times u64 number, status, str reason (at most 255 bytes): failed; varint n and n times u64 from, u64 to: not
- *              run, or not known to have ended; varint n and n times u64 number, bytes (at most 4096): what tasks have left as output.
+ *              run, or not known to have ended; varint n and n times u64 number, bytes (at most 131072): what tasks have left as output.
  *              Every number of the span is in exactly one of done, failed and not run; outputs are of tasks that are done. Tasks not run
  *              are so for why: HTC_OK (there are none), HTC_AGAIN (taken back), HTC_ECANCELLED and others of SIGNAL, HTC_EFULL (1024 failed,
  *              or 4 MiB of outputs: an answer holds no more), HTC_EREFUSED, HTC_ENOMEM, HTC_EIO (the node's fault). A task fails with HTC_EEXIT

@@ -39,8 +39,11 @@ extern "C" {
  * number. */
 #define HTC_TASK_FN_ABI UINT32_C(1)
 
-/** Bytes of output of one task, and of its input, at most. */
+/** Bytes of the input of one task, at most. */
 #define HTC_TASK_FN_BYTES_MAX 4096
+
+/** Bytes of the output of one task, at most. */
+#define HTC_TASK_FN_OUTPUT_MAX (128 * 1024)
 
 /** Bytes of a reason, with the zero; more is cut. */
 #define HTC_TASK_FN_REASON_MAX 256
@@ -76,7 +79,8 @@ struct htc_fn_task {
      * @param[in,out] task   the one that the function was given
      * @param[in]     bytes  copied
      * @param[in]     n      how many
-     * @return 0; -1 if the output would be longer than HTC_TASK_FN_BYTES_MAX: then the task has failed with HTC_ETOOBIG
+     * @return 0; -1 if the output would be longer than HTC_TASK_FN_OUTPUT_MAX: then the task has failed with HTC_ETOOBIG. -1 too if there is
+     *         no memory for it: then it has failed with HTC_EEXIT
      */
     int (*append)(htc_fn_task *task, const void *bytes, size_t n);
     /**

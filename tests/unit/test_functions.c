@@ -124,8 +124,28 @@ Test(functions, failures_are_told_with_their_reason)
         cr_expect(f.number % 7 == 0 && f.status == HTC_EEXIT);
         cr_expect(strstr(f.reason, f.number % 14 ? "the function returned 5" : "an even seventh") != NULL, "%s", f.reason);
     }
-    expect_one_failure(y, 1, HTC_ETOOBIG, "longer than 4096");
+    expect_one_failure(y, 1, HTC_ETOOBIG, "longer than 131072");
     cr_expect(eq(u64, y->answer.outputs, 2), "what failed has left nothing");
+    spans_close(&s);
+}
+
+/* Outputs of the largest size, several from each thread: more than its ring holds, and more than an answer does. */
+Test(functions, large_outputs_come_whole)
+{
+    spans s;
+    spans_open(&s);
+    one_span *x = add_span(&s, HTC_TASK_FUNCTION, OBJECT, "much", NULL, 0, 120);
+    run_spans(&s);
+    (void)expect_all_told(x);
+    cr_expect(x->answer.outputs == x->answer.done && x->answer.done > 20 && x->answer.output_list.len <= HTC__SPAN_OUTPUTS_MAX && x->answer.why == HTC_EFULL);
+    htc_reader r = htc_reader_of(x->answer.output_list);
+    for (uint64_t i = 0; i < x->answer.outputs; i++) {
+        uint64_t  number;
+        htc_bytes out = htc__span_get_output(&r, &number);
+        cr_assert(number % 2 == 0 && out.len == (size_t)HTC__SPAN_OUTPUT_MAX);
+        for (size_t k = 0; k < out.len; k++)
+            cr_assert(((const char *)out.data)[k] == 'a' + (char)(k / (HTC__SPAN_OUTPUT_MAX / 8)) + (char)(number % 16), "task %llu", (unsigned long long)number);
+    }
     spans_close(&s);
 }
 

@@ -27,9 +27,11 @@
 #define SIGNAL_STACK (64 << 10)
 #define SLOW (20 * HTC_US) /* a task of the last ranges: then taking each from the deque costs next to nothing */
 #define SLOW_FOR 64        /* ranges */
+#define OUT_FIRST 4096     /* bytes of output that a thread has room for at first */
 
 /* An item of a deque is a range: portion, offset, count. */
 #define COUNT_BITS 21
+_Static_assert(sizeof(htc__fn_record) + HTC_TASK_FN_OUTPUT_MAX <= HTC__FN_RING, "an output fits into the ring");
 _Static_assert(sizeof(void *) >= 8, "a range is 50 bits");
 _Static_assert(HTC__FN_PORTION_TASKS < 1u << COUNT_BITS, "a count fits");
 
@@ -59,9 +61,9 @@ typedef struct worker {
     htc__fn_span   *span;
     int             failed;
     htc_status      status;
-    uint32_t        out_bytes;
+    uint32_t        out_bytes, out_cap;
+    uint8_t        *out; /* grows as it is needed */
     char            reason[HTC_TASK_FN_REASON_MAX];
-    uint8_t         out[HTC_TASK_FN_BYTES_MAX];
 } worker;
 
 struct htc__fn_pool {
@@ -138,15 +140,30 @@ static worker *worker_of(const htc_fn_task *task)
     return (worker *)((uintptr_t)task - offsetof(worker, task));
 }
 
+/* Room for so many bytes of output. */
+static int reserve(worker *w, size_t n)
+{
+    uint32_t cap = w->out_cap ? w->out_cap : OUT_FIRST;
+    while (cap < n)
+        cap *= 2;
+    uint8_t *more = cap == w->out_cap ? w->out : realloc(w->out, cap);
+    if (!more)
+        return 0;
+    w->out = more;
+    w->out_cap = cap;
+    return 1;
+}
+
 static int on_append(htc_fn_task *task, const void *bytes, size_t n)
 {
     worker *w = worker_of(task);
-    if (n > sizeof w->out - w->out_bytes) {
+    if (n > HTC_TASK_FN_OUTPUT_MAX - w->out_bytes) {
         if (!w->failed)
             w->status = HTC_ETOOBIG;
-        task->fail(task, "the output is longer than 4096 bytes");
-        return -1;
+        return task->fail(task, "the output is longer than 131072 bytes");
     }
+    if (n > w->out_cap - w->out_bytes && !reserve(w, w->out_bytes + n))
+        return task->fail(task, "there is no memory for the output");
     if (n)
         memcpy(w->out + w->out_bytes, bytes, n);
     w->out_bytes += (uint32_t)n;
@@ -468,8 +485,10 @@ void htc__fn_pool_destroy(htc__fn_pool *pool)
     syscall(SYS_futex, &pool->shared->slots, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     for (uint32_t i = 0; i < pool->n_started; i++)
         pthread_join(pool->workers[i].thread, NULL);
-    for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
+    for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++) {
         htc_deque_destroy(pool->workers[i].deque);
+        free(pool->workers[i].out);
+    }
     htc_deque_destroy(pool->inbox);
     for (uint32_t i = 0; i < HTC__FN_PORTIONS_MAX; i++)
         free_input(&pool->portions[i]);

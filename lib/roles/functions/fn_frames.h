@@ -20,7 +20,7 @@
 #define HTC__FN_PORTIONS_MAX 256       /* likewise */
 #define HTC__FN_PORTION_TASKS (1u << 20) /* of one portion at most */
 #define HTC__FN_INPUT_MAX 4096
-#define HTC__FN_OUTPUT_MAX 4096
+#define HTC__FN_OUTPUT_MAX (128 << 10)
 #define HTC__FN_REASON_MAX 256
 
 typedef enum htc__fn_kind { FN_HELLO = 1, FN_OPEN, FN_PORTION, FN_STOP, FN_CLOSE, FN_OPENED } htc__fn_kind;

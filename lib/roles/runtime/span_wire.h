@@ -5,7 +5,7 @@
 #include "htcsched/codec.h"
 
 #define HTC__SPAN_INPUT_MAX 4096
-#define HTC__SPAN_OUTPUT_MAX 4096
+#define HTC__SPAN_OUTPUT_MAX (128 << 10)
 #define HTC__SPAN_FAILED_MAX 1024
 #define HTC__SPAN_OUTPUTS_MAX ((size_t)4 << 20) /* bytes of all, each with 16 more */
 #define HTC__SPAN_REASON_MAX 256

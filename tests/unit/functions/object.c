@@ -54,13 +54,16 @@ HTC_TASK_FN int every_seventh_fails(htc_fn_task *task)
     return task->number % 7 == 0 ? 5 : 0;
 }
 
+/* As much as there may be, and of odd numbers one byte more. */
 HTC_TASK_FN int much(htc_fn_task *task)
 {
-    char bytes[1000] = { 0 };
-    for (int i = 0; i < 4; i++)
+    char bytes[HTC_TASK_FN_OUTPUT_MAX / 8];
+    for (int i = 0; i < 8; i++) {
+        memset(bytes, 'a' + i + (int)(task->number % 16), sizeof bytes);
         if (task->append(task, bytes, sizeof bytes) != 0)
             return 1;
-    return task->number % 2 ? task->append(task, bytes, sizeof bytes) : 0;
+    }
+    return task->number % 2 ? task->append(task, bytes, 1) : 0;
 }
 
 static int overflow(volatile char *above)
