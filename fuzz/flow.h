@@ -18,7 +18,7 @@ static inline int flow_equal(const htc_flow *a, const htc_flow *b)
         const htc_flow_edge *ours = NULL, *theirs = NULL;
         size_t               n = htc_flow_parents(a, t, &ours);
         if (strcmp(x->name, y->name) != 0 || x->n_args != y->n_args || x->n_env != y->n_env ||
-            x->builtin != y->builtin || x->amount != y->amount || x->wall != y->wall || x->run != y->run ||
+            x->builtin != y->builtin || x->adds != y->adds || x->amount != y->amount || x->wall != y->wall || x->run != y->run ||
             x->memory != y->memory || x->cores != y->cores || x->n_in != y->n_in || x->n_out != y->n_out ||
             htc_flow_parents(b, t, &theirs) != n)
             return 0;

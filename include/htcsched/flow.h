@@ -103,8 +103,9 @@ typedef struct htc_flow_task {
     const char          *object;  /**< of HTC_FLOW_CALL alone: an absolute path, or an upload, htc:HASH */
     const char          *function; /**< of HTC_FLOW_CALL alone: letters, digits and _, at most HTC_TASK_FUNCTION_MAX */
     const char          *argument; /**< of HTC_FLOW_CALL alone: at most HTC_TASK_ARGUMENT_MAX bytes; NULL: "" */
-    uint32_t             adds;     /**< 1: its standard output is a flow, as text or JSON lines: when it has succeeded,
-                                        those tasks are added to its own flow. Of a program alone. 0: it is output */
+    uint32_t             adds;     /**< 1: what it prints, or of HTC_FLOW_CALL its output, is a flow, as text or JSON lines:
+                                        when it has succeeded, those tasks are added to its own flow. Of a program or a
+                                        call. 0: it is output */
 } htc_flow_task;
 
 /** A task with nothing in it: set at least executable or builtin. */

@@ -255,8 +255,8 @@ static htc_status refuse_what_it_does(const htc_flow_task *t, htc_error *error)
         return htc__refuse(error, HTC_EINVAL, 0, "function", "only a call has an object, a function or an argument");
     if ((t->object && !is_utf8(t->object)) || (t->argument && !is_utf8(t->argument)))
         return htc__refuse(error, HTC_EINVAL, 0, "function", "the object or the argument is no UTF-8 text");
-    if (t->adds > 1 || (t->adds && t->builtin != HTC_FLOW_PROGRAM))
-        return htc__refuse(error, HTC_EINVAL, 0, "adds", "only a program adds tasks to its flow");
+    if (t->adds > 1 || (t->adds && t->builtin != HTC_FLOW_PROGRAM && t->builtin != HTC_FLOW_CALL))
+        return htc__refuse(error, HTC_EINVAL, 0, "adds", "only a program or a function of an object adds tasks to its flow");
     if (t->builtin == HTC_FLOW_INTAKE && (t->count > 1 || t->n_in || t->n_out))
         return htc__refuse(error, HTC_EINVAL, 0, "builtin", "an intake has no count and no files");
     if (t->builtin == HTC_FLOW_INTAKE && t->name && (strlen(t->name) > INTAKE_NAME_MAX || t->name[strspn(t->name, INTAKE_NAME)]))

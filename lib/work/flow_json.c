@@ -255,14 +255,23 @@ static htc_status key_argument(htc__flow_object *o, const char *key, const json_
 
 static htc_status key_adds(htc__flow_object *o, const char *key, const json_t *value)
 {
-    const char *what = "";
-    htc_status  status = get_text(o, key, value, &what);
-    if (status == HTC_OK && strcmp(what, HTC__FLOW_ADDS) != 0)
-        return htc__flow_object_refuse(o, HTC_ESCHEMA, key,
-                                       "write \"adds\": \"stdout\": what the task prints is then tasks, written as here",
-                                       "%s is not stdout", htc__quote(htc_bytes_of(what)).text);
+    htc_status status = get_text(o, key, value, &o->adds);
     o->task.adds = status == HTC_OK;
     return status;
+}
+
+/* When it is known what the task is. */
+static htc_status check_adds(htc__flow_object *o)
+{
+    uint32_t builtin = o->task.builtin;
+    if (!o->task.adds || htc__flow_adds_is(builtin, o->adds))
+        return HTC_OK;
+    return htc__flow_object_refuse(
+        o, HTC_ESCHEMA, "adds",
+        builtin == HTC_FLOW_CALL ?
+            "write \"adds\": \"output\": what the function appends to its output is then tasks, written as here" :
+            "write \"adds\": \"stdout\": what the command prints is then tasks, written as here",
+        "%s is not %s", htc__quote(htc_bytes_of(o->adds)).text, htc__flow_adds_word(builtin));
 }
 
 static htc_status key_memory(htc__flow_object *o, const char *key, const json_t *value)
@@ -429,7 +438,9 @@ static htc_status read_keys(htc__flow_object *o, const htc__flow_key *keys, size
     if (t->builtin == HTC_FLOW_PROGRAM && t->object && !t->executable)
         t->builtin = HTC_FLOW_CALL;
     tell_path(o, "", path);
-    htc_status status = htc__flow_put(o->r, t, o->line, o->list ? path : NULL, &id);
+    htc_status status = check_adds(o);
+    if (status == HTC_OK)
+        status = htc__flow_put(o->r, t, o->line, o->list ? path : NULL, &id);
     return status == HTC_OK ? put_parents(o, id) : status;
 }
 

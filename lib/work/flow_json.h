@@ -14,6 +14,7 @@ typedef struct htc__flow_object {
     const char       *list; /* it is list[i] of the document; NULL: it is the line */
     uint32_t          i;
     htc_flow_task     task;
+    const char       *adds; /* the value of that key */
     htc__flow_list    args, env, in, out; /* const char *, and htc_flow_file */
     htc_buf           text;               /* of env: entries with their ends */
 } htc__flow_object;

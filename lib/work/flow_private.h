@@ -6,7 +6,6 @@
 #include "htcsched/flow.h"
 #include "work/work_private.h"
 
-#define HTC__FLOW_ADDS      "stdout" /* whence a task adds tasks */
 #define HTC__FLOW_INTAKE_PROGRAM "htc:intake" /* no executor has it */
 #define HTC__FLOW_READ_MAX  ((size_t)256 << 20)
 #define HTC__FLOW_WORDS_MAX 65536u /* of one task, in each of its lists */
@@ -53,6 +52,10 @@ const char *htc__flow_builtin_name(uint32_t builtin);
 int         htc__flow_builtin_of(htc_bytes word);
 const char *htc__flow_rule_name(uint32_t rule);
 int         htc__flow_rule_of(htc_bytes word);
+/* Whence a task adds tasks: what a program prints, what a function leaves as its output. */
+const char *htc__flow_adds_word(uint32_t builtin);
+/* Whether it is that word. Of a builtin that adds none any word is. */
+int htc__flow_adds_is(uint32_t builtin, const char *word);
 /* Whether the amount of a builtin is a size, not a time. */
 int htc__flow_is_size(uint32_t builtin);
 

@@ -24,6 +24,7 @@ typedef struct text_reader {
     htc__flow_list    env, args; /* const char * */
     htc__flow_list    after;     /* word */
     uint32_t          given;     /* bit of each setting */
+    word              adds;      /* the value of that setting */
 } text_reader;
 
 static __attribute__((format(printf, 4, 5))) htc_status refuse(text_reader *t, htc_status status, const char *hint,
@@ -347,13 +348,16 @@ static htc_status set_env(text_reader *t, word value)
     return HTC_OK;
 }
 
-static htc_status set_adds(text_reader *t, word value, htc_flow_task *task)
+/* When it is known what the task is. */
+static htc_status check_adds(text_reader *t, const htc_flow_task *task)
 {
-    if (!htc_bytes_equal(bytes_of(t, value), htc_bytes_of(HTC__FLOW_ADDS)))
-        return refuse(t, HTC_ESCHEMA, "write adds=stdout: what the task prints is then tasks, written as here",
-                      "adds=%.60s is not stdout", text_of(t, value));
-    task->adds = 1;
-    return HTC_OK;
+    if (!task->adds || htc__flow_adds_is(task->builtin, text_of(t, t->adds)))
+        return HTC_OK;
+    return refuse(t, HTC_ESCHEMA,
+                  task->builtin == HTC_FLOW_CALL ?
+                      "write adds=output: what the function appends to its output is then tasks, written as here" :
+                      "write adds=stdout: what the command prints is then tasks, written as here",
+                  "adds=%.60s is not %s", text_of(t, t->adds), htc__flow_adds_word(task->builtin));
 }
 
 static htc_status set_number(text_reader *t, uint32_t which, word value, htc_flow_task *task)
@@ -412,7 +416,9 @@ static htc_status set(text_reader *t, uint32_t which, word value, htc_flow_task 
         task->kind = text_of(t, value);
         return HTC_OK;
     case ADDS:
-        return set_adds(t, value, task);
+        t->adds = value;
+        task->adds = 1;
+        return HTC_OK;
     case IN:
         return set_files(t, value, &t->in, "in");
     case OUT:
@@ -556,6 +562,8 @@ static htc_status read_task(text_reader *t)
     htc_status status = read_settings(t, &at, &task);
     if (status == HTC_OK)
         status = read_command(t, at, &task);
+    if (status == HTC_OK)
+        status = check_adds(t, &task);
     if (status != HTC_OK)
         return status;
     task.args = t->args.items;

@@ -47,6 +47,17 @@ int htc__flow_rule_of(htc_bytes word)
     return index_of(word, rule_names, COUNT(rule_names));
 }
 
+const char *htc__flow_adds_word(uint32_t builtin)
+{
+    return builtin == HTC_FLOW_CALL ? "output" : "stdout";
+}
+
+int htc__flow_adds_is(uint32_t builtin, const char *word)
+{
+    int adds = builtin == HTC_FLOW_PROGRAM || builtin == HTC_FLOW_CALL;
+    return !adds || strcmp(word, htc__flow_adds_word(builtin)) == 0;
+}
+
 int htc__flow_is_size(uint32_t builtin)
 {
     return builtin == HTC_FLOW_READ || builtin == HTC_FLOW_WRITE;

@@ -97,7 +97,7 @@ static void put_settings(htc_buf *b, const htc_flow *f, uint32_t id, const htc_f
         put_word(b, htc_bytes_of(t->kind), "");
     }
     if (t->adds)
-        htc_put_raw(b, htc_bytes_of(" adds=" HTC__FLOW_ADDS));
+        htc_put_text(b, " adds=%s", htc__flow_adds_word(t->builtin));
     put_files(b, " in=", t->in, t->n_in);
     put_files(b, " out=", t->out, t->n_out);
     for (size_t i = 0; i < t->n_env; i++)
@@ -246,7 +246,7 @@ static void put_object(htc_buf *b, const htc_flow *f, uint32_t id, const htc_flo
     if (t->kind)
         put_json_member(b, "kind", t->kind);
     if (t->adds)
-        put_json_member(b, "adds", HTC__FLOW_ADDS);
+        put_json_member(b, "adds", htc__flow_adds_word(t->builtin));
     put_json_files(b, "in", t->in, t->n_in);
     put_json_files(b, "out", t->out, t->n_out);
     put_texts(b, "env", NULL, t->env, t->n_env);

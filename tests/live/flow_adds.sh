@@ -48,7 +48,7 @@ status_is 2 failed 3
 status_is 2 added 1
 echo 'x: adds=stdout @noop' > refused.flow
 expect 2 "${H[@]}" flow run refused.flow
-has "only a program adds tasks"
+has "only a program or a function of an object adds tasks"
 
 # ---- resumed: what failed to add adds, what was added and is done is not run again ----
 cat > later.flow << EOF

@@ -68,7 +68,7 @@ static inline int flow_same_task(const htc_flow_task *a, const htc_flow_task *b)
            flow_same_text(a->executable, b->executable) && flow_same_text(a->object, b->object) &&
            flow_same_text(a->function, b->function) && flow_same_text(a->argument, b->argument) &&
            a->n_args == b->n_args && a->n_env == b->n_env && a->n_in == b->n_in && a->n_out == b->n_out &&
-           a->builtin == b->builtin && a->cores == b->cores && a->amount == b->amount && a->memory == b->memory &&
+           a->builtin == b->builtin && a->adds == b->adds && a->cores == b->cores && a->amount == b->amount && a->memory == b->memory &&
            a->wall == b->wall && a->run == b->run && a->count == b->count &&
            flow_same_words(a->args, b->args, a->n_args) && flow_same_words(a->env, b->env, a->n_env) &&
            flow_same_files(a->in, b->in, a->n_in) && flow_same_files(a->out, b->out, a->n_out);

@@ -223,6 +223,10 @@ Test(flow_text, every_mistake_is_told_with_its_line)
         { "a: @call x.so f a", HTC_ESCHEMA, 1, "function", "the object is no absolute path" },
         { "a: @call /x.so f()", HTC_ESCHEMA, 1, NULL, "\"(\" means something to a shell" },
         { "a: @call /x.so f-1", HTC_ESCHEMA, 1, "function", "the function has no name" },
+        { "a: adds=output ./f", HTC_ESCHEMA, 1, NULL, "adds=output is not stdout" },
+        { "a: adds=stdout @call /x.so f", HTC_ESCHEMA, 1, NULL, "adds=stdout is not output" },
+        { "a: adds=output @noop", HTC_ESCHEMA, 1, "adds", "only a program or a function of an object adds tasks" },
+        { "a: adds=stdout adds=stdout ./f", HTC_ESCHEMA, 1, NULL, "adds= is given twice" },
         { "a: @sleep 1M", HTC_ESCHEMA, 1, NULL, "\"1M\" is no time" },
         { "a: @write 1s", HTC_ESCHEMA, 1, NULL, "\"1s\" is no size" },
         { "a: ''", HTC_ESCHEMA, 1, NULL, "empty name" },
@@ -245,6 +249,35 @@ Test(flow_text, every_mistake_is_told_with_its_line)
     htc_error e;
     cr_expect(eq(int, htc_flow_read(NULL, (htc_bytes){ "a: b\0c", 6 }, HTC_FLOW_TEXT, NULL, &f, &e), HTC_ESCHEMA));
     cr_expect(eq(str, e.text, "there is a zero byte"));
+}
+
+/* What a command prints and what a function leaves have words of their own, and a mistake says the right one. */
+Test(flow_text, who_adds_tasks)
+{
+    static const struct {
+        const char *text;
+        uint32_t    format;
+        const char *hint; /* NULL: it adds tasks */
+    } cases[] = {
+        { "a: adds=stdout ./f", HTC_FLOW_TEXT, NULL },
+        { "a: adds=output @call /x.so f", HTC_FLOW_TEXT, NULL },
+        { "a: adds=output ./f", HTC_FLOW_TEXT, "write adds=stdout: what the command prints" },
+        { "a: adds=stdout @call /x.so f", HTC_FLOW_TEXT, "write adds=output: what the function appends" },
+        { "{\"command\": [\"f\"], \"adds\": \"stdout\"}", HTC_FLOW_JSONL, NULL },
+        { "{\"adds\": \"output\", \"object\": \"/x.so\", \"function\": \"f\"}", HTC_FLOW_JSONL, NULL },
+        { "{\"adds\": \"output\", \"command\": [\"f\"]}", HTC_FLOW_JSONL, "write \"adds\": \"stdout\": what the command" },
+        { "{\"object\": \"/x.so\", \"function\": \"f\", \"adds\": \"stdout\"}", HTC_FLOW_JSONL,
+          "write \"adds\": \"output\": what the function" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        htc_flow  *f = NULL;
+        htc_error  e = { .text = "" };
+        htc_status status = htc_flow_read(NULL, htc_bytes_of(cases[i].text), cases[i].format, NULL, &f, &e);
+        cr_expect(eq(int, status, cases[i].hint ? HTC_ESCHEMA : HTC_OK), "%s: %s", cases[i].text, e.text);
+        cr_expect(cases[i].hint ? strncmp(e.hint, cases[i].hint, strlen(cases[i].hint)) == 0 : htc_flow_get(f, 0)->adds == 1, "%s: %s",
+                  cases[i].text, e.hint);
+        htc_flow_destroy(f);
+    }
 }
 
 Test(flow_text, a_mistake_in_a_line_is_told_with_its_column_and_file)

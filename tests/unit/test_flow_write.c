@@ -69,6 +69,7 @@ static void draw_task(htc_rng *rng, htc_flow *f)
         in[t.n_in] = (htc_flow_file){ draw_text(rng, 1, text[n++], 32), draw_number(rng) };
     for (; t.n_out < htc_rng_below(rng, 3); t.n_out++)
         out[t.n_out] = (htc_flow_file){ draw_text(rng, 1, text[n++], 32), draw_number(rng) };
+    t.adds = (t.builtin == HTC_FLOW_PROGRAM || t.builtin == HTC_FLOW_CALL) && htc_rng_below(rng, 3) == 0;
     t.cores = (uint32_t)htc_rng_below(rng, 5);
     t.memory = draw_number(rng);
     t.wall = draw_number(rng);

@@ -73,7 +73,7 @@ Test(flows_add, the_text_stands_in_the_intakes_record)
     cr_expect_str_eq(name, "intake");
     cr_assert(htc__graph_read(get(store, &k, &b), &t) == HTC_OK && t.state == GRAPH_DONE && t.n_added == 3 && t.added_intake && t.added_to == 0);
     htc_flow *f = NULL;
-    cr_assert(htc__addition_read(NULL, t.added, 0, 1, &f, NULL) == HTC_OK && htc_flow_total(f) == 3 && htc_flow_edges(f) == 1);
+    cr_assert(htc__addition_read(NULL, t.added, &(addition_source){ .name = "intake", .intake = 1 }, &f, NULL) == HTC_OK && htc_flow_total(f) == 3 && htc_flow_edges(f) == 1);
     cr_expect(htc_flow_get(f, 2)->builtin == HTC_FLOW_INTAKE && strcmp(htc_flow_get(f, 2)->name, "intake.2") == 0);
     htc_flow_destroy(f);
     cr_assert(htc__flow_read(get(store, &header, &b), &h) == HTC_OK && h.intake == 2 && h.news == 2);

@@ -19,7 +19,7 @@ enum { TASKS = 3, ADDED = 3 };
 static htc_status reads(const char *text, uint32_t *n, htc_error *e)
 {
     htc_flow  *f = NULL;
-    htc_status status = htc__addition_read(NULL, htc_bytes_of(text), 0, 0, &f, e);
+    htc_status status = htc__addition_read(NULL, htc_bytes_of(text), &(addition_source){ .name = "stdout" }, &f, e);
     *n = f ? htc_flow_count(f) : 0;
     htc_flow_destroy(f);
     return status;
@@ -45,6 +45,10 @@ Test(worker_add, text_and_json_lines_are_read)
         { "a: adds=stdout @noop\n", HTC_ESCHEMA, 0, "program" },
         { "a: count=1025 /bin/true\n", HTC_ETOOBIG, 0, "1024" },
         { "a: @read 1M\n", HTC_EUNSUPPORTED, 0, "a" },
+        { "a: adds=output @call /x.so f\n", HTC_OK, 1, "" },
+        { "a: adds=stdout @call /x.so f\n", HTC_ESCHEMA, 0, "output" },
+        { "a: @call htc:0123456789012345678901234567890123456789012345678901234567890123 f\n", HTC_OK, 1, "" },
+        { "a: @call ./x.so f\n", HTC_ESCHEMA, 0, "no absolute path" },
         { "<adag/>", HTC_ESCHEMA, 0, "" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -60,12 +64,13 @@ Test(worker_add, who_reads_a_file_waits_for_who_makes_it)
     htc_flow  *f = NULL;
     htc_bytes  text = htc_bytes_of("a: in=x /bin/true\nb: out=x /bin/true\nc: out=y /bin/true\n"), twice = htc_bytes_of("a: out=x /bin/true\nb: out=x /bin/true\nc: in=x /bin/true\n");
     htc_error  e;
-    cr_assert(htc__addition_read(NULL, text, 1, 0, &f, &e) == HTC_OK && htc_flow_edges(f) == 1);
+    const addition_source with = { .name = "stdout", .files = 1 }, without = { .name = "stdout" };
+    cr_assert(htc__addition_read(NULL, text, &with, &f, &e) == HTC_OK && htc_flow_edges(f) == 1);
     htc_flow_destroy(f);
-    cr_assert(htc__addition_read(NULL, text, 0, 0, &f, &e) == HTC_OK && htc_flow_edges(f) == 0);
+    cr_assert(htc__addition_read(NULL, text, &without, &f, &e) == HTC_OK && htc_flow_edges(f) == 0);
     htc_flow_destroy(f);
-    cr_expect(htc__addition_read(NULL, twice, 1, 0, &f, &e) == HTC_ESCHEMA && !f);
-    cr_assert(htc__addition_read(NULL, twice, 0, 0, &f, &e) == HTC_OK);
+    cr_expect(htc__addition_read(NULL, twice, &with, &f, &e) == HTC_ESCHEMA && !f);
+    cr_assert(htc__addition_read(NULL, twice, &without, &f, &e) == HTC_OK);
     htc_flow_destroy(f);
 }
 
@@ -282,6 +287,105 @@ Test(worker_add, a_task_that_prints_tasks_which_cannot_be_stored_fails)
         cr_expect(strstr(s.adder.outcome.reason, i ? "task a" : "both make"), "%s", s.adder.outcome.reason);
         end(&s);
     }
+}
+
+/* ---- functions ---- */
+
+static void begin_functions(scene *s, uint64_t tasks)
+{
+    rig_open(&s->r, 3);
+    htc_buf_init(&s->bytes, NULL, 0);
+    rig_put_adder_of(&s->r, tasks, 1);
+}
+
+/* Of equal functions in one call, one of which adds tasks: what the others leave is nobody's. An added object is named from the directory of the
+ * task that adds it, as what it runs there is. */
+Test(worker_add, what_a_function_leaves_is_run)
+{
+    scene      s;
+    graph_task t;
+    htc_task  *task = NULL;
+    htc_buf    b;
+    begin_functions(&s, TASKS);
+    s.r.printed = "a: ./run\nb: @call ./g.so g\nc: after=a,b @call /h.so h\n";
+    start(&s);
+    rig_pass(&s.r, HTC_SECOND);
+    expect_all_done(&s, TASKS + 3);
+    cr_expect(s.adder.added_from == TASKS && s.adder.n_added == 3 && htc_bytes_equal(s.adder.added, htc_bytes_of(s.r.printed)));
+    cr_expect(s.r.asked[HTC_CALL_OUTPUT_READ] == 0 && s.r.asked[HTC_CALL_RUN] == 1);
+    htc_buf_init(&b, NULL, 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        static const char *const objects[] = { NULL, "/work/g.so", "/h.so" };
+        cr_assert(rig_get_task(&s.r, TASKS + i, &b, &t) && htc_task_from_bytes(NULL, t.task, &task) == HTC_OK);
+        cr_expect(objects[i] ? strcmp(task->object, objects[i]) == 0 : strcmp(task->directory, "/work") == 0);
+        htc_task_destroy(task);
+    }
+    htc_buf_free(&b);
+    end(&s);
+}
+
+Test(worker_add, a_function_that_leaves_nothing_adds_nothing)
+{
+    scene s;
+    begin_functions(&s, TASKS);
+    s.r.printed = NULL;
+    start(&s);
+    rig_pass(&s.r, HTC_SECOND);
+    expect_all_done(&s, TASKS);
+    cr_expect(s.adder.n_added == 0);
+    end(&s);
+}
+
+/* It fails with the place, and is tried as often as any. */
+Test(worker_add, a_function_that_leaves_no_tasks_fails)
+{
+    scene s;
+    begin_functions(&s, TASKS);
+    s.r.printed = "a: /bin/true\nb: after=c /bin/true\n";
+    start(&s);
+    rig_pass(&s.r, HTC_SECOND);
+    look(&s);
+    cr_expect(s.r.ended && s.header.counts.done == TASKS - 1 && s.header.counts.failed == 1 && s.header.tasks == TASKS && s.adder.failures == 2);
+    cr_expect(s.adder.outcome.status == (uint32_t)HTC_ESTAGEOUT && strstr(s.adder.outcome.reason, "its output adds no tasks: line 2: output"), "%s",
+              s.adder.outcome.reason);
+    end(&s);
+}
+
+/* Of four, one fails, one is not run at first, one leaves nothing, and one adds. */
+static htc_status one_of_four(rig *r, uint64_t id, const char **leaves)
+{
+    uint64_t *asked = r->ctx;
+    *leaves = id % 4 == 3 ? RIG_ADDED : NULL;
+    if (id % 4 == 0)
+        return HTC_EEXIT;
+    if (id % 4 != 1 || *asked >> id & 1)
+        return HTC_OK;
+    *asked |= UINT64_C(1) << id;
+    return HTC_AGAIN;
+}
+
+Test(worker_add, functions_of_one_call_add_what_is_theirs)
+{
+    enum { MANY = 60 };
+    scene    s;
+    uint64_t asked = 0;
+    begin_functions(&s, MANY);
+    look(&s);
+    for (uint64_t id = 1; id < MANY; id++)
+        rig_put_task(&s.r, id, &s.adder);
+    s.r.function = one_of_four;
+    s.r.ctx = &asked;
+    start(&s);
+    rig_pass(&s.r, 5 * HTC_SECOND);
+    look(&s);
+    cr_expect(s.r.ended && s.header.tasks == MANY + MANY / 4 * ADDED && s.header.counts.failed == MANY / 4);
+    cr_expect(s.header.counts.done == MANY / 4 * (3 + ADDED) && s.r.asked[HTC_CALL_RUN] == MANY / 4 * ADDED);
+    cr_expect(s.r.asked[HTC_CALL_RUN_SPAN] < MANY, "%u calls", s.r.asked[HTC_CALL_RUN_SPAN]);
+    for (uint64_t id = 0; id < MANY; id++) {
+        cr_assert(rig_get_task(&s.r, id, &s.bytes, &s.adder));
+        cr_expect(s.adder.n_added == (id % 4 == 3 ? ADDED : 0) && s.adder.state == (id % 4 ? GRAPH_DONE : GRAPH_FAILED));
+    }
+    end(&s);
 }
 
 /* Each adds the next, ten times: the first names lead back to the first task, the later ones to the one before. */

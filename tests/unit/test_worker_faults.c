@@ -13,8 +13,8 @@ enum { TASKS = 6 };
 
 static void put_flow(rig *r, int graph)
 {
-    if (graph == 4)
-        rig_put_adder(r, TASKS);
+    if (graph >= 4)
+        rig_put_adder_of(r, TASKS, graph == 5);
     else if (graph >= 2)
         rig_put_files(r, TASKS, graph == 3);
     else if (graph)
@@ -23,7 +23,7 @@ static void put_flow(rig *r, int graph)
         rig_put_bag(r, TASKS);
 }
 
-enum { KINDS = 5, ADDED = 3 }; /* a bag, a chain, a chain of files, one of which the first file is lost, tasks of which one adds others */
+enum { KINDS = 6, ADDED = 3 }; /* a bag, a chain, a chain of files, one of which the first file is lost, tasks of which one adds others, functions likewise */
 
 static void start(rig *r, uint64_t client_id, alloc_fail *f)
 {

@@ -16,6 +16,7 @@
 #include "htcsched/worker.h"
 #include "kvs/wire/kv_wire.h"
 #include "roles/runtime/agent_wire.h"
+#include "roles/runtime/span_wire.h"
 #include "roles/worker/flow.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/objects_wire.h"
@@ -51,7 +52,9 @@ typedef struct rig {
     rig_post      *posts;
     int            busy;
     flow_places    places;  /* of the header that is written */
-    const char    *printed; /* what tasks print that add others; NULL: nothing */
+    const char    *printed; /* what tasks print that add others, and what each function leaves; NULL: nothing */
+    /* How a function goes, and what it leaves: HTC_OK; HTC_AGAIN: it is not run now; else it fails so. NULL: all end well. */
+    htc_status (*function)(struct rig *r, uint64_t id, const char **leaves);
     int            here;    /* every object that is wanted is on the disk */
     uint32_t       left;    /* calls of the host are left to the test: rig_answer; else all ends well */
     uint32_t       n_calls, n_said;
@@ -158,6 +161,44 @@ static inline void rig_ends(rig *r, const htc_effect *run, htc_status how)
     htc_buf_free(&b);
 }
 
+static inline void rig_span_ends(rig *r, const htc_effect *e)
+{
+    htc__span_request q;
+    htc__span_answer  a = { .begin = r->now + 1, .end = r->now + 1 };
+    htc_buf           failed, ranges, outputs, b;
+    htc_buf_init(&failed, NULL, 0);
+    htc_buf_init(&ranges, NULL, 0);
+    htc_buf_init(&outputs, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    if (htc__span_request_read(e->body, &q) != HTC_OK)
+        abort();
+    for (uint64_t id = q.from; id < q.to; id++) {
+        const char *leaves = r->printed;
+        htc_status  status = r->function ? r->function(r, id, &leaves) : HTC_OK;
+        a.done += status == HTC_OK;
+        a.failed += status != HTC_OK && status != HTC_AGAIN;
+        if (status == HTC_AGAIN) { /* nor is what comes after it */
+            htc__span_put_range(&ranges, id, q.to);
+            a.ranges = 1;
+            a.why = HTC_AGAIN;
+            break;
+        }
+        if (status != HTC_OK)
+            htc__span_put_failure(&failed, &(htc__span_failure){ .number = id, .status = status, .reason = "it said so" });
+        else if (leaves && ++a.outputs)
+            htc__span_put_output(&outputs, id, htc_bytes_of(leaves));
+    }
+    a.failed_list = htc_buf_bytes(&failed);
+    a.range_list = htc_buf_bytes(&ranges);
+    a.output_list = htc_buf_bytes(&outputs);
+    htc__span_answer_write(&b, &a);
+    rig_answer(r, e, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&failed);
+    htc_buf_free(&ranges);
+    htc_buf_free(&outputs);
+    htc_buf_free(&b);
+}
+
 static inline void rig_call(rig *r, const htc_effect *e)
 {
     htc_stored stored = { 0 };
@@ -178,6 +219,8 @@ static inline void rig_call(rig *r, const htc_effect *e)
         rig_answer(r, e, HTC_OK, htc_bytes_of(NULL));
     } else if (e->op == HTC_CALL_RUN && !r->left) {
         rig_ends(r, e, HTC_OK);
+    } else if (e->op == HTC_CALL_RUN_SPAN && !r->left) {
+        rig_span_ends(r, e);
     } else if (e->op == HTC_CALL_STAGE_OUT && !r->left) {
         htc_stored_write(&b, &stored);
         rig_answer(r, e, HTC_OK, htc_buf_bytes(&b));
@@ -439,12 +482,14 @@ static inline int rig_get_task(rig *r, uint64_t id, htc_buf *bytes, graph_task *
 
 #define RIG_ADDED "first: /bin/true\nsecond: after=first:any /bin/true\nthird: /bin/true\n"
 
-/* Tasks that wait for nothing; the first prints what is to be added. */
-static inline void rig_put_adder(rig *r, uint64_t tasks)
+/* Tasks that wait for nothing; the first prints what is to be added, or of functions, which are equal, leaves it. */
+static inline void rig_put_adder_of(rig *r, uint64_t tasks, int functions)
 {
     htc_task  task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
     ledger    l;
     htc_bytes bytes;
+    if (functions)
+        task = (htc_task){ .values_json = "{}", .limits = { .cores = 1 }, .kind = HTC_TASK_FUNCTION, .object = "/lib/f.so", .function = "f", .directory = "/work" };
     if (htc_task_to_bytes(NULL, &task, &bytes) != HTC_OK)
         abort();
     htc__ledger_init(&l, (ledger_span){ 0, tasks });
@@ -454,6 +499,11 @@ static inline void rig_put_adder(rig *r, uint64_t tasks)
     htc_work_free(NULL, bytes);
     r->printed = RIG_ADDED;
     rig_put_header_of(r, FLOW_RUNNING, FLOW_GRAPH, tasks, RIG_ADDS);
+}
+
+static inline void rig_put_adder(rig *r, uint64_t tasks)
+{
+    rig_put_adder_of(r, tasks, 0);
 }
 
 #define RIG_MAKER 77u /* the worker that ran task 0 of a chain of files, and is gone */

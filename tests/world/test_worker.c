@@ -215,9 +215,11 @@ static void run_span(host_of *n, htc_sim_node *at, const htc_effect *effect, htc
     world            *w = n->of;
     htc__span_request q;
     htc__span_answer  a = { .why = HTC_OK, .begin = htc_sim_wall(w->sim), .end = htc_sim_wall(w->sim) + span };
-    htc_buf           failures, ranges, b;
+    htc_buf           failures, ranges, outputs, text, b;
     htc_buf_init(&failures, NULL, 0);
     htc_buf_init(&ranges, NULL, 0);
+    htc_buf_init(&outputs, NULL, 0);
+    htc_buf_init(&text, NULL, 0);
     htc_buf_init(&b, NULL, 0);
     if (htc__span_request_read(effect->body, &q) != HTC_OK || q.to > w->audit->tasks) {
         fail(w, "a span that nobody could run");
@@ -228,6 +230,13 @@ static void run_span(host_of *n, htc_sim_node *at, const htc_effect *effect, htc
         n->runs++;
         if (htc__flow_audit_begins(w->audit, id) == HTC_OK) {
             a.done++;
+            htc_buf_clear(&text);
+            if (w->graph && htc__flow_audit_task(w->audit, id)->adds)
+                htc__flow_audit_text(w->audit, id, &text);
+            if (text.len) {
+                htc__span_put_output(&outputs, id, htc_buf_bytes(&text));
+                a.outputs++;
+            }
             continue;
         }
         htc__span_put_failure(&failures, &(htc__span_failure){ .number = id, .status = HTC_EEXIT, .reason = "it said so" });
@@ -240,10 +249,13 @@ static void run_span(host_of *n, htc_sim_node *at, const htc_effect *effect, htc
     }
     a.failed_list = htc_buf_bytes(&failures);
     a.range_list = htc_buf_bytes(&ranges);
+    a.output_list = htc_buf_bytes(&outputs);
     htc__span_answer_write(&b, &a);
     htc_sim_result(at, span, effect, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&failures);
     htc_buf_free(&ranges);
+    htc_buf_free(&outputs);
+    htc_buf_free(&text);
     htc_buf_free(&b);
 }
 
@@ -539,6 +551,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     if (htc__flow_draw(NULL, &w->rng, w->tasks, w->graph, htc_rng_below(&w->rng, 6), w->work, seed % 5 == 2, &w->flow) != HTC_OK ||
         open_flow(w) != HTC_OK || narrow(w) != HTC_OK || htc__flow_audit_create(NULL, w->sim, w->flow, FLOW, w->tries, &w->audit) != HTC_OK)
         abort();
+    w->audit->functions = 1;
     htc__flow_audit_fates(w->audit, &w->rng);
     htc__bag_resumption_init(&w->before, NULL);
     if (!w->graph && seed / 3 % 3 == 1 && htc__flow_audit_goes_on(w->audit, &w->rng, &w->before) != HTC_OK)

@@ -43,10 +43,10 @@ static htc_status check_task(const htc_env *env, const htc_flow *f, uint32_t i, 
     return status == HTC_EUNSUPPORTED ? htc__error(error, status, "nothing here executes what %.100s asks for", t->name) : status;
 }
 
-htc_status htc__addition_read(const htc_env *env, htc_bytes text, int files, int intake, htc_flow **out, htc_error *error)
+htc_status htc__addition_read(const htc_env *env, htc_bytes text, const addition_source *from, htc_flow **out, htc_error *error)
 {
     htc_flow_options bounds = { .size = sizeof bounds, .tasks_max = ADDITION_TASKS_MAX };
-    htc_flow_reading reading = { .size = sizeof reading, .bounds = &bounds, .file = "stdout" };
+    htc_flow_reading reading = { .size = sizeof reading, .bounds = &bounds, .file = from->name, .directory = from->directory };
     htc_flow        *f = NULL;
     *out = NULL;
     if (text.len > ADDITION_TEXT_MAX)
@@ -58,11 +58,11 @@ htc_status htc__addition_read(const htc_env *env, htc_bytes text, int files, int
         return status;
     if (htc_flow_total(f) > ADDITION_TASKS_MAX)
         status = htc__error(error, HTC_ETOOBIG, "it is more than %d tasks", ADDITION_TASKS_MAX);
-    if (status == HTC_OK && files)
+    if (status == HTC_OK && from->files)
         status = htc_flow_after_files(f, error);
     for (uint32_t i = 0; i < htc_flow_count(f) && status == HTC_OK; i++)
-        status = htc_flow_get(f, i)->builtin == HTC_FLOW_INTAKE && (!intake || i + 1 < htc_flow_count(f)) ?
-                     htc__error(error, HTC_EINVAL, "task %.100s is an intake, and those are not printed", htc_flow_get(f, i)->name) :
+        status = htc_flow_get(f, i)->builtin == HTC_FLOW_INTAKE && (!from->intake || i + 1 < htc_flow_count(f)) ?
+                     htc__error(error, HTC_EINVAL, "task %.100s is an intake: tasks add none", htc_flow_get(f, i)->name) :
                      check_task(env, f, i, error);
     if (status == HTC_OK)
         *out = f;

@@ -22,25 +22,26 @@ static void text_free(const htc_env *env, char **text)
 }
 
 /* Where its own command runs, what it adds runs too. */
-static htc_status directory_of(const htc_env *env, htc_bytes bytes, char **directory)
+htc_status htc__addition_parse(addition_records *r, const htc_env *env, htc_bytes text, const flow *to, const graph_task *adds, htc_error *error)
 {
-    htc_task  *t = NULL;
-    htc_status status = htc_task_from_bytes(env, bytes, &t);
+    addition_source from = { .name = "stdout", .files = to->data, .intake = adds->adds == GRAPH_ADDS_INTAKE };
+    htc_task       *t = NULL;
+    htc_status      status = htc_task_from_bytes(env, adds->task, &t);
     if (status == HTC_OK)
-        status = text_of(env, htc_bytes_of(t->directory), directory);
+        status = text_of(env, htc_bytes_of(t->directory), &r->directory);
+    if (status == HTC_OK)
+        status = text_of(env, to->inputs, &r->inputs);
+    if (status == HTC_OK && t->kind != HTC_TASK_COMMAND)
+        from.name = "output";
     htc_task_destroy(t);
-    return status;
+    from.directory = r->directory ? r->directory : r->inputs;
+    return status == HTC_OK ? htc__addition_read(env, text, &from, &r->flow, error) : status;
 }
 
 htc_status htc__addition_begin(addition_records *r, const htc_env *env, const flow *to, uint64_t id, uint64_t adder, const graph_task *adds, uint64_t from,
                                htc_error *error)
 {
-    htc_status status = directory_of(env, adds->task, &r->directory);
-    if (status == HTC_OK)
-        status = text_of(env, to->inputs, &r->inputs);
-    if (status == HTC_OK)
-        status = htc__submission_added(&r->submission, env, r->flow, to, id, adder, adds, from, r->directory, r->inputs, error);
-    return status;
+    return htc__submission_added(&r->submission, env, r->flow, to, id, adder, adds, from, r->directory, r->inputs, error);
 }
 
 void htc__addition_end(addition_records *r, const htc_env *env)
@@ -84,7 +85,7 @@ htc_status htc__addition_check(const htc_env *env, htc_bytes text, const flow *t
 {
     addition_records r = { .flow = NULL };
     *tasks = 0;
-    htc_status status = htc__addition_read(env, text, to->data, adds->adds == GRAPH_ADDS_INTAKE, &r.flow, error);
+    htc_status status = htc__addition_parse(&r, env, text, to, adds, error);
     uint64_t   n = r.flow ? htc_flow_total(r.flow) : 0;
     if (status == HTC_OK && n)
         status = check_bounds(to, adds, len, n, text.len, error);

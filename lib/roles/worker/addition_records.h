@@ -11,8 +11,9 @@ typedef struct addition_records {
     char      *directory, *inputs;
 } addition_records;
 
-/* to: the flow with number id, of which adder is the task that adds them; from: their first number. r->flow was read (htc__addition_read). End
- * it also after a failure. As htc__submission_added. */
+/* What the text of that task of the flow says becomes r->flow; NULL: it adds nothing. End it also after a failure. As htc__addition_read. */
+htc_status htc__addition_parse(addition_records *r, const htc_env *env, htc_bytes text, const flow *to, const graph_task *adds, htc_error *error);
+/* to: the flow with number id, of which adder is the task that adds them; from: their first number. r was parsed. As htc__submission_added. */
 htc_status htc__addition_begin(addition_records *r, const htc_env *env, const flow *to, uint64_t id, uint64_t adder, const graph_task *adds, uint64_t from,
                                htc_error *error);
 void       htc__addition_end(addition_records *r, const htc_env *env);

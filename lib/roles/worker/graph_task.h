@@ -34,7 +34,7 @@ typedef enum graph_rule { GRAPH_RULE_OK = 0, GRAPH_RULE_ANY, GRAPH_RULE_FAILED }
 /* How a task adds tasks to its flow. */
 typedef enum graph_adds {
     GRAPH_ADDS_NOTHING = 0,
-    GRAPH_ADDS_PRINTED,   /* what it prints */
+    GRAPH_ADDS_PRINTED,   /* what it prints, or as a function leaves as its output */
     GRAPH_ADDS_INTAKE = 3 /* what is taken in (intake.h): nobody runs it */
 } graph_adds;
 typedef enum graph_bit { GRAPH_NOT_TOLD = 0, GRAPH_ENDED_OK, GRAPH_ENDED_BAD } graph_bit;

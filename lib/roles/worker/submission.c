@@ -69,9 +69,9 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     if (status != HTC_OK)
         return status;
     htc_task stored = *t;
-    if (command)
+    if (command || htc_flow_get(s->flow, entry)->adds) /* what a function adds runs there */
         stored.directory = s->directory;
-    else
+    if (!command)
         stored.index = 0; /* so that equal functions are equal bytes: a worker asks for several at once, and says the numbers */
     status = htc_task_to_bytes(s->env, &stored, out);
     htc_task_destroy(t);

@@ -19,6 +19,7 @@
 #define DRAW_AGAIN   (5 * HTC_MS) /* where the header had no room */
 #define HELPED_MAX   8
 #define NOBODYS      UINT64_MAX   /* no ledger of ours: it is helped */
+#define WHY_MAX      256
 
 typedef enum addition_phase { ADD_READ, ADD_DRAW, ADD_NOTE, ADD_CREATE, ADD_COUNT } addition_phase;
 
@@ -107,38 +108,37 @@ void htc__worker_addition(htc_worker *w, const node *n)
     (void)addition_new(w, n->id, n->ledger);
 }
 
-/* ---- what it has printed ---- */
+/* ---- what it has printed, or left as its output ---- */
+
+/* How many tasks it adds, and a copy of the text if that is some. HTC_ESTAGEOUT: why it adds none; HTC_ENOMEM: that has been said. */
+static htc_status keep_text(htc_worker *w, const node *n, htc_bytes text, uint8_t **copy, uint32_t *n_added, char why[WHY_MAX])
+{
+    htc_error  e = { .status = HTC_OK };
+    char       line[24] = "";
+    htc_status status = htc__addition_check(&w->env, text, &w->flow, w->options.flow, n->id, &n->task, n->len, n_added, &e);
+    if (status == HTC_OK && *n_added) {
+        *copy = htc__alloc(&w->env, text.len);
+        if (*copy)
+            memcpy(*copy, text.data, text.len);
+        status = *copy ? HTC_OK : HTC_ENOMEM;
+    }
+    if (status == HTC_ENOMEM) {
+        htc_runtime_break(w->runtime, status, "adding tasks");
+        *n_added = 0;
+    }
+    if (status == HTC_OK || status == HTC_ENOMEM)
+        return status;
+    if (e.line)
+        (void)snprintf(line, sizeof line, "line %u: ", e.line);
+    (void)snprintf(why, WHY_MAX, "%s%.50s%s%.110s%s%.60s", line, e.where, e.where[0] ? ": " : "", e.text[0] ? e.text : htc_strerror(status),
+                   e.hint[0] ? "; " : "", e.hint);
+    return HTC_ESTAGEOUT;
+}
 
 static void refuse(htc_worker *w, running *x, const char *why)
 {
     x->attempt.outcome.status = HTC_OK; /* or the words would stay those of before */
     htc__attempt_outcome_set(&w->holder, &x->attempt, HTC_ESTAGEOUT, "what it printed adds no tasks: %s", why);
-}
-
-static void keep_text(htc_worker *w, running *x, const node *n, htc_bytes text)
-{
-    htc_error  e = { .status = HTC_OK };
-    char       why[256];
-    uint32_t   tasks;
-    htc_status status = htc__addition_check(&w->env, text, &w->flow, w->options.flow, x->id, &n->task, n->len, &tasks, &e);
-    if (status == HTC_OK && tasks) {
-        x->added = htc__alloc(&w->env, text.len);
-        status = x->added ? HTC_OK : HTC_ENOMEM;
-    }
-    if (status == HTC_ENOMEM) {
-        htc_runtime_break(w->runtime, status, "adding tasks");
-    } else if (status != HTC_OK) {
-        char line[24] = "";
-        if (e.line)
-            (void)snprintf(line, sizeof line, "line %u: ", e.line);
-        (void)snprintf(why, sizeof why, "%s%.50s%s%.110s%s%.60s", line, e.where, e.where[0] ? ": " : "", e.text[0] ? e.text : htc_strerror(status),
-                       e.hint[0] ? "; " : "", e.hint);
-        refuse(w, x, why);
-    } else if (tasks) {
-        memcpy(x->added, text.data, text.len);
-        x->added_len = text.len;
-        x->n_added = tasks;
-    }
 }
 
 static void text_known(void *role, void *ctx, htc_status status, htc_bytes body)
@@ -148,7 +148,7 @@ static void text_known(void *role, void *ctx, htc_status status, htc_bytes body)
     running    *x = htc__worker_run(w, run);
     node       *n = x ? htc__worker_node(w, x->id) : NULL;
     htc_reader  r = htc_reader_of(body);
-    char        too_long[40];
+    char        too_long[40], why[WHY_MAX];
     htc_runtime_context_free(w->runtime, ctx);
     if (!n || n->run != run)
         return;
@@ -156,13 +156,35 @@ static void text_known(void *role, void *ctx, htc_status status, htc_bytes body)
     htc_bytes text = status == HTC_OK ? htc_get_bytes(&r) : htc_bytes_of(NULL);
     if (status == HTC_OK && htc_reader_done(&r) != HTC_OK)
         status = HTC_EPROTO;
-    if (status == HTC_OK)
-        keep_text(w, x, n, text);
+    if (status == HTC_OK && keep_text(w, n, text, &x->added, &x->n_added, why) == HTC_ESTAGEOUT)
+        refuse(w, x, why);
     else if (status == HTC_ETOOBIG)
         refuse(w, x, too_long);
-    else if (status != HTC_ENOTFOUND) /* an empty one is not stored */
+    else if (status != HTC_OK && status != HTC_ENOTFOUND) /* an empty one is not stored */
         refuse(w, x, htc_strerror(status));
+    x->added_len = x->added ? text.len : 0;
     htc__worker_run_kept(w, x);
+}
+
+void htc__worker_addition_output(htc_worker *w, node *n, uint32_t number, htc_bytes output, htc_ns began, htc_ns ended)
+{
+    char          why[WHY_MAX], reason[WHY_MAX] = "";
+    uint8_t      *added = NULL;
+    uint32_t      n_added = 0;
+    htc_status    status = keep_text(w, n, output, &added, &n_added, why);
+    if (status == HTC_ENOMEM)
+        return;
+    if (status != HTC_OK)
+        (void)snprintf(reason, sizeof reason, "its output adds no tasks: %.220s", why);
+    function_end *e = htc__worker_function_end(w, number, status, reason, began, ended);
+    if (!e) {
+        htc__free(&w->env, added, added ? output.len : 0);
+        return;
+    }
+    e->added = added;
+    e->added_len = added ? output.len : 0;
+    e->n_added = n_added;
+    htc__worker_function_ended(w, n, e);
 }
 
 int htc__worker_addition_text(htc_worker *w, running *x, const graph_task *t)
@@ -382,8 +404,8 @@ static void draw_numbers(htc_worker *w)
 /* What its text says. */
 static int parsed(htc_worker *w, addition *a)
 {
-    htc_flow **f = &a->records.flow;
-    htc_status status = *f ? HTC_OK : htc__addition_read(&w->env, a->task.added, w->flow.data, a->task.adds == GRAPH_ADDS_INTAKE, f, NULL);
+    htc_flow *const *f = &a->records.flow;
+    htc_status       status = *f ? HTC_OK : htc__addition_parse(&a->records, &w->env, a->task.added, &w->flow, &a->task, NULL);
     if (status == HTC_OK && (!*f || htc_flow_total(*f) != a->n))
         status = HTC_ECORRUPT;
     if (status != HTC_OK)

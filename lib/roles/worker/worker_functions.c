@@ -130,6 +130,13 @@ static void graph_answer(htc_worker *w, running *x, const htc__span_answer *a)
                 node_not_run(w, n);
         }
     }
+    r = htc_reader_of(a->output_list); /* what adds tasks and has left nothing adds none */
+    for (uint64_t i = 0; i < a->outputs; i++) {
+        uint64_t  number;
+        htc_bytes output = htc__span_get_output(&r, &number);
+        if ((n = node_of(w, x, number)) && n->task.adds)
+            htc__worker_addition_output(w, n, x->attempt.id.attempt, output, a->begin, a->end);
+    }
     function_end *good = htc__worker_function_end(w, x->attempt.id.attempt, HTC_OK, "", a->begin, a->end);
     if (good)
         good->nodes = 1; /* as long as nodes are given it */

@@ -502,9 +502,9 @@ static void write_end(htc_worker *w, node *n)
             htc__worker_data_put_made(x, &made);
         t.made = htc_buf_bytes(&made);
         t.made_by = made.len ? w->id : 0;
-        if (t.state == GRAPH_DONE && x) {
-            t.added = (htc_bytes){ x->added, x->added_len };
-            t.n_added = x->n_added;
+        if (t.state == GRAPH_DONE) {
+            t.added = n->end ? (htc_bytes){ n->end->added, n->end->added_len } : (htc_bytes){ x->added, x->added_len };
+            t.n_added = n->end ? n->end->n_added : x->n_added;
         }
     } else {
         status = htc__graph_cancel(&t, "cancelled by its user");
@@ -555,8 +555,10 @@ function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_statu
 
 void htc__worker_function_end_free(htc_worker *w, function_end *end)
 {
-    if (end && !end->nodes)
-        htc__free(&w->env, end, end->size);
+    if (!end || end->nodes)
+        return;
+    htc__free(&w->env, end->added, end->added_len);
+    htc__free(&w->env, end, end->size);
 }
 
 void htc__worker_function_ended(htc_worker *w, node *n, function_end *end)

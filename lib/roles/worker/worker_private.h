@@ -134,6 +134,9 @@ typedef struct function_end {
     htc_status status;
     uint8_t    final;
     htc_ns     began, ended; /* wall clock */
+    uint8_t   *added;        /* of one that adds tasks, and so of that alone: their text */
+    size_t     added_len;
+    uint32_t   n_added;
     size_t     size;         /* of this */
     char       reason[];
 } function_end;
@@ -499,6 +502,8 @@ void   htc__worker_remakes_free(htc_worker *w);
 
 /* worker_add.c */
 int    htc__worker_addition_text(htc_worker *w, running *x, const graph_task *t); /* 1: what it printed is read, and then htc__worker_run_kept */
+/* Of a function that has succeeded and adds tasks, with its output: so it ends, or has failed if that is no tasks. */
+void   htc__worker_addition_output(htc_worker *w, node *n, uint32_t number, htc_bytes output, htc_ns began, htc_ns ended);
 void   htc__worker_addition(htc_worker *w, const node *n); /* it is done, and adds tasks */
 void   htc__worker_addition_left(htc_worker *w, const node *n);
 int    htc__worker_addition_waits(const htc_worker *w, const node *n); /* what it adds is not all there */

@@ -51,6 +51,7 @@ typedef struct flow_audit {
     uint64_t        number, tasks;
     uint32_t        tries;
     int             graph, has_header, ended;
+    int             functions; /* set before it begins: of tasks that are added, and add tasks, some are functions */
     int             stopped; /* a process was, which counts as a failure of its task: how tasks end is not known then */
     flow            header; /* without its task */
     audited_task   *task;
@@ -85,7 +86,7 @@ int  htc__flow_audit_content(const flow_audit *a, const char *file, htc_buf *b);
 void htc__flow_audit_makes(flow_audit *a, uint64_t task); /* it runs, and has read what there is: its content is known */
 void htc__flow_audit_made(const flow_audit *a, const char *file, htc_buf *b); /* likewise, though its end is not stored */
 const htc_flow_task *htc__flow_audit_task(const flow_audit *a, uint64_t task);
-void htc__flow_audit_text(const flow_audit *a, uint64_t task, htc_buf *b); /* what it prints, if it adds tasks */
+void htc__flow_audit_text(const flow_audit *a, uint64_t task, htc_buf *b); /* what it prints, or leaves as its output, if it adds tasks */
 /* A client was told that this was added through that intake. */
 void htc__flow_audit_taken_in(flow_audit *a, uint64_t task, uint64_t nonce);
 /* Of a flow that has ended. */
@@ -95,11 +96,11 @@ uint64_t htc__flow_audit_ledgers(const flow_audit *a); /* how many there are */
 void htc__flow_audit_runs(flow_audit *a);
 void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const char *line), void *ctx);
 
-/* What the tasks of a flow are: of a builtin, commands, or commands that read files of each other. */
+/* What the tasks of a flow are: of a builtin, and functions of an object where they add tasks, commands, or commands that read files of each other. */
 typedef enum flow_work { FLOW_FUNCTIONS = 1, FLOW_COMMANDS, FLOW_FILES } flow_work;
 
 /* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. Of a bag FLOW_FILES is FLOW_COMMANDS. adds: some
- * commands of a graph add tasks. */
+ * tasks of a graph add tasks. */
 htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, flow_work work, int adds, htc_flow **out);
 
 #endif

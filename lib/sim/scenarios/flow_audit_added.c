@@ -69,7 +69,7 @@ static void put_task(const flow_audit *a, uint64_t id, uint32_t i, uint32_t deep
     if (i && key % 3 == 0)
         htc_put_text(b, " after=n%u%s", i - 1 - (uint32_t)(key / 3 % (i < 5 ? i : 5)), key / 16 % 4 == 0 ? ":any" : "");
     if (deep < DEEP_MAX && key / 64 % 8 == 0)
-        htc_put_raw(b, htc_bytes_of(" adds=stdout /bin/true\n"));
+        htc_put_raw(b, htc_bytes_of(a->functions && key / 8192 % 2 ? " adds=output @call /lib/f.so f\n" : " adds=stdout /bin/true\n"));
     else if (t->n_out && key / 512 % 3 == 0)
         htc_put_text(b, " in=%s /bin/true\n", t->out[0].name);
     else
@@ -151,7 +151,8 @@ static htc_status add(flow_audit *a, const flow_drawn *d)
     a->added = more;
     htc_buf_init(&text, &a->env, 0);
     htc__flow_audit_text(a, d->task, &text);
-    htc_status status = htc__addition_read(&a->env, htc_buf_bytes(&text), a->header.data, htc__flow_audit_is_intake(a, d->task), &f, NULL);
+    addition_source from = { .name = "audit", .files = a->header.data, .intake = htc__flow_audit_is_intake(a, d->task) };
+    htc_status      status = htc__addition_read(&a->env, htc_buf_bytes(&text), &from, &f, NULL);
     htc_buf_free(&text);
     if (status == HTC_OK && (!f || htc_flow_total(f) != d->n))
         htc__flow_audit_fail(a, "task %llu has drawn %u numbers, which it does not need", (unsigned long long)d->task, d->n);
@@ -218,6 +219,11 @@ uint64_t htc__flow_audit_not_live(flow_audit *a)
 
 void htc__flow_audit_added_counted(flow_audit *a, uint64_t id)
 {
+    uint32_t drawn = 0;
+    while (drawn < a->n_added && a->added[drawn].task != id)
+        drawn++;
+    if (drawn == a->n_added && a->task[id].state == GRAPH_DONE && htc__flow_audit_task(a, id)->adds && how_many(a, id))
+        htc__flow_audit_fail(a, "task %llu is counted, and has not added its %u tasks", (unsigned long long)id, how_many(a, id));
     for (uint32_t k = 0; k < a->n_added; k++)
         for (uint64_t of = a->added[k].from; a->added[k].task == id && of < a->added[k].from + a->added[k].n; of++)
             if (!a->task[of].state)

@@ -79,16 +79,19 @@ htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int 
         files.in[i] = (htc_flow_file){ files.in_name[i], 0 };
     t.in = files.in;
     t.out = files.out;
-    if (work == FLOW_FUNCTIONS)
-        t.builtin = HTC_FLOW_NOOP;
-    else
+    if (work != FLOW_FUNCTIONS)
         t.executable = "/bin/true";
     t.count = graph ? 1 : tasks;
     for (uint32_t id = 0; id < (graph ? tasks : 1) && status == HTC_OK; id++) {
         uint32_t parents[PARENTS_MAX], n = id && graph ? draw_parents(rng, id, shape, parents) : 0;
         if (work == FLOW_FILES && graph)
             draw_files(rng, id, parents, n, &files, &t);
-        t.adds = adds && graph && work != FLOW_FUNCTIONS && id % 11 == 3 && id < ADDERS; /* or a large flow would grow for ever */
+        t.adds = adds && graph && id % 11 == 3 && id < ADDERS; /* or a large flow would grow for ever */
+        if (work == FLOW_FUNCTIONS) { /* a builtin adds none */
+            t.builtin = t.adds ? HTC_FLOW_CALL : HTC_FLOW_NOOP;
+            t.object = t.adds ? "/lib/f.so" : NULL;
+            t.function = t.adds ? "f" : NULL;
+        }
         status = htc_flow_add(f, &t, NULL, NULL);
         if (status == HTC_OK)
             status = draw_edges(f, rng, id, parents, n);
