@@ -1,6 +1,7 @@
 #!/bin/bash
 # Tasks that add tasks: what they print is run, read, told, cancelled and resumed like what was submitted; also with files, with more tasks than a
-# ledger has room for, below tasks that were inserted, and when an agent is killed.
+# ledger has room for, below tasks that were inserted, and when an agent is killed. The same of functions: $2 is an object of some.
+adders=$(realpath "$2")
 source "$(dirname "$0")/live.sh"
 dir=$top/state
 H=("$htc" --dir "$dir")
@@ -174,4 +175,121 @@ soon goes_on || fail "the endless flow does not go on: $("${H[@]}" flow status "
 expect 0 "${H[@]}" flow cancel "$id"
 is_over() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['state']")" = cancelled ]; }
 soon is_over || fail "the endless flow goes on: $("${H[@]}" flow status "$id")"
+# ---- functions: what they leave is run where the flow's commands are, and calls functions by the same path, or of an upload ----
+cp "$adders" adders.so
+expect 0 "${H[@]}" submit --input adders.so -- true # it is uploaded
+hash=htc:$(python3 -c 'import hashlib; print(hashlib.blake2b(open("adders.so", "rb").read(), digest_size=32).hexdigest())')
+cat > called.flow << EOF
+split: adds=output @call ./adders.so say 'part: pwd
+join: after=part adds=output @call ./adders.so say "more: adds=stdout echo deep: echo of a command"'
+lines: adds=output @call adders.so say '{"name": "a", "adds": "output", "object": "$hash", "function": "say", "argument": "b: echo of an upload"}'
+none: adds=output @call ./adders.so say
+many: adds=output @call ./adders.so many '1024 128'
+after: after=split echo after
+EOF
+expect 0 "${H[@]}" flow run called.flow --json
+id=$(value "$out" "['flow']")
+status_is "$id" done 1035
+status_is "$id" added 1030
+expect 0 "${H[@]}" flow logs "$id.split/part"
+[ "$out" = "$PWD" ] || fail "what a function adds runs in $out"
+expect 0 "${H[@]}" flow logs "$id.split/join/more/deep"
+[ "$out" = "of a command" ] || fail "a function, a function, a command: $out"
+expect 0 "${H[@]}" flow logs "$id.lines/a/b"
+[ "$out" = "of an upload" ] || fail "an added function of an upload: $out"
+
+# ---- what they leave is no flow, or they fail, crash, go on for ever or leave too much: that is theirs alone ----
+cat > mistaken.flow << 'EOF'
+bad: adds=output @call ./adders.so say 'a: true
+b: after=nobody true'
+lost: adds=output @call ./adders.so say 'a: @call ./nowhere.so f'
+loud: adds=output @call ./adders.so many '1025 128'
+crowd: adds=output @call ./adders.so many '1025 30'
+fails: adds=output @call ./adders.so say_and_fail 'a: true'
+crashes: adds=output @call ./adders.so say_and_crash 'a: true'
+loops: time=1 adds=output @call ./adders.so say_and_loop 'a: true'
+fine: adds=output @call ./adders.so say 'a: true'
+EOF
+expect 5 "${H[@]}" flow run mistaken.flow --tries 1 --json
+id=$(value "$out" "['flow']")
+status_is "$id" done 3 # fine, its a, and lost, whose a has no object
+status_is "$id" failed 7
+status_is "$id" added 2
+why() # NAME WORDS
+{
+    expect 0 "${H[@]}" flow why "$id.$1"
+    has "$2"
+}
+why bad "its output adds no tasks: line 2: output"
+why bad "nobody"
+why lost/a "nowhere.so"
+why loud "longer than 131072"
+why crowd "1024"
+why fails "it said so"
+why crashes "SIGSEGV"
+why loops "limit"
+echo 'x: adds=stdout @call ./adders.so say' > refused.flow
+expect 2 "${H[@]}" flow run refused.flow
+has "write adds=output"
+echo 'x: adds=output true' > refused.flow
+expect 2 "${H[@]}" flow run refused.flow
+has "write adds=stdout"
+
+# ---- resumed: as of commands ----
+cat > called_later.flow << EOF
+good: adds=output @call ./adders.so say 'once: sh -c "echo run >> $PWD/called_once"'
+late: adds=output @call ./adders.so say_if '$PWD/called_now new: @call ./adders.so say'
+behind: after=late echo behind
+EOF
+expect 5 "${H[@]}" flow run called_later.flow --tries 1 --json
+id=$(value "$out" "['flow']")
+status_is "$id" failed 1
+touch called_now
+expect 0 "${H[@]}" flow resume "$id" --json
+id=$(value "$out" "['flow']")
+status_is "$id" added 1
+status_is "$id" done 3
+[ "$(cat called_once)" = run ] || fail "a task that a function had added and that was done ran again"
+
+# ---- in directories of their own: added commands read files of the flow's directory and of each other ----
+cp adders.so work/
+cat > work/called.flow << 'EOF'
+call: adds=output @call ./adders.so say 'a: in=in.txt out=n sh -c "wc -l < in.txt > n"
+b: in=n out=m cp n m
+c: after=b @call ./adders.so say'
+EOF
+(cd work && "${H[@]}" flow run --scratch called.flow) > called.out 2>&1 || fail "a function in a flow with files: $(cat called.out)"
+[ "$(cat work/m)" = 20000 ] || fail "what an added command read or made: $(cat called.out)"
+
+# ---- a tree, while agents are killed ----
+echo "root: adds=output @call ./adders.so grow '11 ./adders.so'" > called_tree.flow
+expect 0 "${H[@]}" flow run called_tree.flow --agents 4 --detach --json
+id=$(value "$out" "['flow']")
+for more in 10 300; do
+    has_grown() { [ "$(value "$("${H[@]}" flow status "$id" --json)" "['added']")" -gt $more ]; }
+    soon has_grown || fail "the tree of functions does not grow: $("${H[@]}" flow status "$id")"
+    for p in $(ours); do
+        [ "$(cat "/proc/$p/comm" 2> /dev/null)" = htc-agent ] && kill -9 "$p" && break
+    done
+done
+soon has_ended || fail "the tree of functions does not end: $("${H[@]}" flow status "$id")"
+status_is "$id" done 4095
+status_is "$id" added 4094
+
+# ---- the example: an integral, whose intervals are halved until each is known well enough ----
+cp "$bin/halves.so" .
+mkdir areas
+echo "all: adds=output @call ./halves.so area '0.01 1 $PWD/areas'" > area.flow
+expect 0 "${H[@]}" flow run area.flow --json
+area=$(find areas -type f | xargs awk '{ all += $1 } END { printf "%.6f", all }')
+[ "$area" = 0.503982 ] || fail "another integral: $area"
+[ "$(value "$out" "['added']")" -gt 100 ] || fail "so few intervals: $out"
+
+# ---- cancelled: nothing goes on being added ----
+echo 'root: adds=output @call ./adders.so again ./adders.so' > called_endless.flow
+expect 0 "${H[@]}" flow run called_endless.flow --detach --json
+id=$(value "$out" "['flow']")
+soon goes_on || fail "the endless flow of functions does not go on: $("${H[@]}" flow status "$id")"
+expect 0 "${H[@]}" flow cancel "$id"
+soon is_over || fail "the endless flow of functions goes on: $("${H[@]}" flow status "$id")"
 expect 0 "${H[@]}" down
