@@ -1,6 +1,7 @@
 /* Functions that add tasks, well or not: each leaves its argument, or what is made of it. */
 #include "htcsched/task_fn.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,27 @@ HTC_TASK_FN int grow(htc_fn_task *task)
         return depth != 0;
     int n = snprintf(line, sizeof line, "a: adds=output @call %s grow '%d%s'\nb: adds=output @call %s grow '%d%s'\n", object + 1, depth - 1, object,
                      object + 1, depth - 1, object);
+    return task->append(task, line, (size_t)n);
+}
+
+/* The same, each for a while; in which site it runs is a line of the file grown beside OBJECT, an absolute path. */
+HTC_TASK_FN int grow_at(htc_fn_task *task)
+{
+    char        path[1200], line[1500];
+    int         depth = atoi(task->argument);
+    const char *object = strchr(task->argument, ' '), *site = getenv("HTC_SITE");
+    if (depth < 0 || !object || !site)
+        return task->fail(task, "the argument is not DEPTH OBJECT, or there is no site");
+    snprintf(path, sizeof path, "%.*s/grown", (int)(strrchr(object, '/') - object - 1), object + 1);
+    int n = snprintf(line, sizeof line, "%s\n", site), fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    int bad = fd < 0 || write(fd, line, (size_t)n) != n;
+    if (fd < 0 || close(fd) != 0 || bad)
+        return task->fail(task, "the site cannot be written");
+    usleep(50000);
+    if (depth == 0)
+        return 0;
+    n = snprintf(line, sizeof line, "a: adds=output @call%s grow_at '%d%s'\nb: adds=output @call%s grow_at '%d%s'\n", object, depth - 1, object, object,
+                 depth - 1, object);
     return task->append(task, line, (size_t)n);
 }
 

@@ -1,8 +1,8 @@
 #!/bin/bash
-# usage: join.sh PROGRAM_FOLDER KEYS_CLIENT
+# usage: join.sh PROGRAM_FOLDER KEYS_CLIENT OBJECT
 # htc-agent --join: another "host" on this machine, reached over TCP with keys alone. Who is let in and who is not; jobs and flows that run here and
 # there, steal from each other, and leave their outputs there; a host that is killed, that leaves, whose key is revoked.
-client=$(realpath "$2")
+client=$(realpath "$2") adders=$(realpath "$3")
 source "$(dirname "$0")/live.sh"
 dir=$top/head
 H=("$htc" --dir "$dir")
@@ -101,6 +101,13 @@ for task in first left right more; do
     expect 0 "${H[@]}" flow logs "$flow.$task"
     [[ $out =~ ^(local|east)$ ]] || fail "task $task wrote: $out"
 done
+
+# --- functions add tasks here and there ---
+cp "$adders" adders.so
+echo "root: adds=output @call ./adders.so grow_at '6 $PWD/adders.so'" > grown.flow
+expect 0 "${H[@]}" flow run grown.flow --agents 4 --json
+[ "$(json "$out" 'v["done"]')" = 127 ] && [ "$(json "$out" 'v["added"]')" = 126 ] || fail "the tree of functions: $out"
+[ "$(wc -l < grown)" = 127 ] && [ "$(grep -c east grown)" -ge 20 ] && [ "$(grep -c local grown)" -ge 5 ] || fail "who ran: $(sort grown | uniq -c)"
 
 # --- the store: a host reaches the flows of those whom it serves ---
 for key in f/000003e900000001/h w/000003e900000001/0000000000000001; do expect 0 "$htc" kv --store "unix:$dir/kvd.sock" put $key 'of ada'; done
