@@ -19,7 +19,7 @@
  *
  * A function returns 0 when all is well. Anything else, or a reason given to fail, is the failure of this task alone. So are a signal,
  * exit(), pthread_exit() and a time limit that is passed: other tasks that were under way in the process are run again. A task may therefore
- * run more than once; its outputs count once.
+ * run more than once; its outputs count once. In a flow the output of a task that adds tasks is those (doc/flows.md, adds=output).
  *
  * Threads: a function is called by several threads at once, each with an htc_fn_task of its own, which is valid until it returns.
  * Allocation: the function's own affair. Descriptors, the working directory, signal handlers and static variables are shared by all tasks

@@ -12,6 +12,9 @@
  *     connections  one to the store, made before, numbered store_peer, again after it was lost. Others when it asks for them
  *                  (HTC_CALL_DIAL, HTC_CALL_HANG_UP), and those that other workers make to this one's address
  *     tasks        HTC_CALL_STAGE_IN, _RUN, _TAKE_BACK, _SIGNAL, _STAGE_OUT and _CLEAN, as htcsched/calls.h says
+ *     functions    HTC_CALL_RUN_SPAN, of flows with builtins or functions. Its answer has the outputs of the tasks that are done: they are
+ *                  what functions add to the flow (adds of htc_flow_task). With a driver that leaves outputs out those add nothing, and all
+ *                  else is as before. What commands add is read by HTC_CALL_OUTPUT_READ
  *     objects      HTC_CALL_OBJECT_ROOM and those behind it, for flows whose tasks read what others make; never for others
  *     events       HTC_EVENT_STARTED and HTC_EVENT_TASK_STOPPED where there are processes; HTC_EVENT_REFUSED where it can be told, so that
  *                  the tasks of a worker that was killed begin again at once; HTC_EVENT_SHUTDOWN: finish what runs, hand over

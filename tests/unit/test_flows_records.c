@@ -5,6 +5,7 @@
 
 #include "alloc_fail.h"
 #include "htcsched/flows.h"
+#include "htcsched/work.h"
 #include "property.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/ledger.h"
@@ -63,6 +64,29 @@ Test(flows_records, are_those_that_submitting_stores)
         htc_flows_records_destroy(records);
         htc_flow_destroy(f);
         htc_store_close(store);
+    }
+}
+
+/* What a task adds runs in the directory of the flow: also what a function adds, which runs in none itself. */
+Test(flows_records, what_adds_tasks_has_the_directory)
+{
+    static const char text[] = "a: adds=output @call /lib/f.so f\nb: @call /lib/f.so f\nc: adds=stdout true\n";
+    for (int private = 0; private < 2; private++) {
+        htc_flows_options  o = { .size = sizeof o, .directory = private ? NULL : "/work", .inputs = private ? "/work" : NULL };
+        htc_flow          *f = read_flow(text);
+        htc_flows_records *records = NULL;
+        cr_assert(htc_flows_records_create(NULL, f, &o, 1, &records, NULL) == HTC_OK);
+        for (uint64_t i = 0; i < 3; i++) {
+            htc_kv_request q = { 0 };
+            graph_task     t;
+            htc_task      *task = NULL;
+            cr_assert(htc_flows_records_get(records, htc_flows_records_count(records) - 4 + i, &q) == HTC_OK);
+            cr_assert(htc__graph_read(q.value, &t) == HTC_OK && t.adds == (i != 1) && htc_task_from_bytes(NULL, t.task, &task) == HTC_OK);
+            cr_expect(private || i == 1 ? !task->directory : task->directory && strcmp(task->directory, "/work") == 0, "task %d", (int)i);
+            htc_task_destroy(task);
+        }
+        htc_flows_records_destroy(records);
+        htc_flow_destroy(f);
     }
 }
 
