@@ -261,6 +261,16 @@ EOF
 (cd work && "${H[@]}" flow run --scratch called.flow) > called.out 2>&1 || fail "a function in a flow with files: $(cat called.out)"
 [ "$(cat work/m)" = 20000 ] || fail "what an added command read or made: $(cat called.out)"
 
+# ---- in a flow to which they are added from outside ----
+expect 0 "${H[@]}" flow run called_later.flow --open --detach --json
+id=$(value "$out" "['flow']")
+echo "out: adds=output @call ./adders.so say 'in: @call ./adders.so say'" > called_out.flow
+expect 0 "${H[@]}" flow add "$id" called_out.flow
+expect 0 "${H[@]}" flow close "$id"
+soon has_ended || fail "an open flow with functions does not end: $("${H[@]}" flow status "$id")"
+expect 0 "${H[@]}" flow why "$id.intake/out/in"
+has "is done"
+
 # ---- a tree, while agents are killed ----
 echo "root: adds=output @call ./adders.so grow '11 ./adders.so'" > called_tree.flow
 expect 0 "${H[@]}" flow run called_tree.flow --agents 4 --detach --json
