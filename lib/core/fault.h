@@ -71,6 +71,8 @@
     X(intake_unread)         /* a client whose addition was not answered adds it once more, without a look */ \
     X(drawn_unread)          /* a task draws numbers for what it adds without a look whether it has */ \
     X(counted_before_created) /* a task is counted before what it adds is all there */ \
+    X(note_unversioned)       /* what numbers added tasks have is noted whatever the version of the record is */         \
+    X(record_deleted)         /* the record of an added task is deleted when the task is counted */                      \
     X(redo_unclaimed)        /* what is lost is made again by each who misses it */ \
     X(claim_without_epoch)   /* a claim holds as long as a worker of that number lives */ \
     X(claim_kept)            /* who needs a thing no more keeps its claim to make it */ \

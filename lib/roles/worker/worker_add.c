@@ -371,7 +371,8 @@ static void draw_numbers(htc_worker *w)
             a->phase = ADD_READ; /* whether it has drawn is to be known behind the version that is changed */
             continue;
         }
-        if (htc__flow_draw_numbers(&f, a->id, a->n, &from) == HTC_EFULL) {
+        int full = w->flow.n_drawn > 0 && HTC__FAULT(&w->env, draw_header_full);
+        if (full || htc__flow_draw_numbers(&f, a->id, a->n, &from) == HTC_EFULL) {
             help(w);
             break;
         }
@@ -449,8 +450,8 @@ static void note(htc_worker *w, addition *a)
         return;
     a->asked = 1;
     htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .version = a->version }, 1, noted, ctx);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC__BROKEN(note_unversioned) ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
+                                       .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf), .version = a->version }, 1, noted, ctx);
 }
 
 /* ---- CREATE ---- */

@@ -195,6 +195,14 @@ static int see_task(flow_audit *a, uint64_t id, htc_bytes value)
         a->remade++; /* or the claim was given back by who had made it */
     if (t->state == GRAPH_DONE && t->made_by != g.made_by && t->redo_worker != g.made_by)
         htc__flow_audit_fail(a, "task %llu was made again by worker %llu, which had not claimed it", (unsigned long long)id, (unsigned long long)g.made_by);
+    if (t->added_from && (g.added_from != t->added_from || g.added_home != t->added_home))
+        htc__flow_audit_fail(a, "what task %llu adds was noted twice: tasks from %llu in ledger %llu, and from %llu in ledger %llu", (unsigned long long)id,
+                             (unsigned long long)t->added_from, (unsigned long long)t->added_home, (unsigned long long)g.added_from,
+                             (unsigned long long)g.added_home);
+    if (!t->added_from && g.added_from)
+        a->stirred = id;
+    t->added_from = g.added_from;
+    t->added_home = g.added_home;
     t->made_by = g.made_by;
     t->redo_worker = g.redo_worker;
     t->state = g.state;
@@ -394,6 +402,7 @@ int htc__flow_audit_batch(flow_audit *a, htc_bytes batch)
     htc_kv_change change;
     size_t        at = 0;
     int           seen = 0;
+    a->stirred = UINT64_MAX;
     while (htc_kv_batch_next(batch, &at, &change) == 1) {
         htc__kv_cell cell;
         htc_bytes    payload;

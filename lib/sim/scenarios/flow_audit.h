@@ -24,6 +24,7 @@ typedef struct audited_task {
     uint32_t runs;
     uint64_t content; /* what its files hold follows from this; 0: it has not run */
     uint64_t made_by, redo_worker; /* as stored */
+    uint64_t added_from, added_home; /* of what it adds, as it was noted; added_from 0: it was not */
     uint8_t *bits; /* what it was told of each parent: graph_bit */
 } audited_task;
 
@@ -58,6 +59,8 @@ typedef struct flow_audit {
     uint8_t        *bits;
     size_t          n_bits;
     uint64_t        cap_tasks;
+    int             few; /* no task adds hundreds */
+    uint64_t        stirred; /* a task that has drawn numbers for what it adds, or noted them, by the last batch; UINT64_MAX: none has */
     uint32_t        n_added;
     audited_added  *added;
     uint32_t        n_intakes;
@@ -99,8 +102,8 @@ void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const c
 /* What the tasks of a flow are: of a builtin, and functions of an object where they add tasks, commands, or commands that read files of each other. */
 typedef enum flow_work { FLOW_FUNCTIONS = 1, FLOW_COMMANDS, FLOW_FILES } flow_work;
 
-/* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. Of a bag FLOW_FILES is FLOW_COMMANDS. adds: some
- * tasks of a graph add tasks. */
+/* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. Of a bag FLOW_FILES is FLOW_COMMANDS. adds: 1: some
+ * tasks of a graph add tasks; 2: every second one does. */
 htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, flow_work work, int adds, htc_flow **out);
 
 #endif

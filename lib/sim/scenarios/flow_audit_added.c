@@ -58,7 +58,7 @@ static uint32_t how_many(const flow_audit *a, uint64_t id)
     uint64_t own = htc_flow_total(a->given);
     if (id >= own + LAST)
         return 0;
-    return id < own && key_of(id, 0) % 30 == 7 ? MANY : (uint32_t)(key_of(id, 1) % 7); /* of some none */
+    return id < own && !a->few && key_of(id, 0) % 30 == 7 ? MANY : (uint32_t)(key_of(id, 1) % 7); /* of some none */
 }
 
 static void put_task(const flow_audit *a, uint64_t id, uint32_t i, uint32_t deep, htc_buf *b)
@@ -166,6 +166,7 @@ static htc_status add(flow_audit *a, const flow_drawn *d)
         return status;
     }
     a->added[a->n_added++] = x;
+    a->stirred = d->task;
     memset(a->task + a->tasks, 0, d->n * sizeof *a->task);
     a->tasks += d->n;
     const htc_flow_edge *edge;

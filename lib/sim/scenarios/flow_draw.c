@@ -86,7 +86,7 @@ htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int 
         uint32_t parents[PARENTS_MAX], n = id && graph ? draw_parents(rng, id, shape, parents) : 0;
         if (work == FLOW_FILES && graph)
             draw_files(rng, id, parents, n, &files, &t);
-        t.adds = adds && graph && id % 11 == 3 && id < ADDERS; /* or a large flow would grow for ever */
+        t.adds = adds && graph && (adds > 1 ? id % 2 : id % 11 == 3) && id < ADDERS; /* or a large flow would grow for ever */
         if (work == FLOW_FUNCTIONS) { /* a builtin adds none */
             t.builtin = t.adds ? HTC_FLOW_CALL : HTC_FLOW_NOOP;
             t.object = t.adds ? "/lib/f.so" : NULL;
