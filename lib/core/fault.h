@@ -62,6 +62,7 @@
     X(ledger_unversioned)    /* a ledger is written whatever its version is */                                        \
     X(log_rewritten)         /* a block of a log also says what is not counted yet, and is written again when it is something else */ \
     X(ledger_each_life)      /* a worker makes a ledger of its own, whatever is nobody's */                            \
+    X(header_last)           /* the header of a flow that is submitted is written when all its records are */            \
     X(end_when_empty)        /* a flow has ended when each of its ledgers was seen without tasks */                  \
     X(parents_counted)       /* a task of a graph counts its parents, whoever tells it */                             \
     X(bad_bit_ignored)       /* a task whose parent has failed is not cancelled by that */                            \

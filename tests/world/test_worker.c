@@ -29,6 +29,7 @@
 #include "sim/scenarios/flow_audit.h"
 #include "sim/scenarios/flow_disk.h"
 #include "sim/scenarios/flow_intake.h"
+#include "sim/scenarios/flow_remove.h"
 #include "sim/scenarios/flow_submit.h"
 
 #define SEEDS       (getenv("HTC_TEST_FULL") ? 20000 : 450)
@@ -40,6 +41,7 @@
 #define GRAPH_FULL  3000
 #define GRAPH_LARGE 10000 /* of one seed in fifty of the full form */
 #define FLOW        7
+#define DOOMED      8  /* a flow that is removed while it is submitted */
 #define FIRST_PEER  10 /* of a worker's connections to others */
 
 typedef struct world world;
@@ -90,6 +92,14 @@ struct world {
         htc_sim_node *node;
         flow_intake  *machine;
     } adding[CLIENTS_MAX];
+    struct {
+        htc_flow     *flow; /* NULL: there is none */
+        flow_audit   *audit;
+        htc_sim_node *client, *remover;
+        flow_submit  *submit; /* NULL: it is not up */
+        flow_remove  *remove;
+        uint32_t      looks; /* of the remover, still to come */
+    } doomed;
 };
 
 static void __attribute__((format(printf, 2, 3))) fail(world *w, const char *format, ...)
@@ -186,6 +196,8 @@ static void durable(htc_sim *sim, void *ctx)
     if (w->disk.ops->apply(w->disk.ctx, htc_buf_bytes(&w->batch)) != HTC_OK)
         fail(w, "the disk does not take a batch");
     if (htc__flow_audit_batch(w->audit, htc_buf_bytes(&w->batch)) < 0)
+        abort();
+    if (w->doomed.audit && htc__flow_audit_batch(w->doomed.audit, htc_buf_bytes(&w->batch)) < 0)
         abort();
     if (w->kill_thief && w->audit->moving)
         kill_thief(w);
@@ -464,6 +476,94 @@ static void switch_policy(htc_sim *sim, void *ctx)
         htc_sim_at(sim, htc_sim_now(sim) + htc_rng_below(&w->rng, HTC_SECOND), switch_policy, &w, sizeof w);
 }
 
+/* ---- another flow, which is removed while it is submitted ---- */
+
+static htc_status doomed_boot(void *ctx, htc_sim_node *at)
+{
+    world              *w = ctx;
+    flow_submit_options o = { .given = w->doomed.flow, .number = DOOMED, .tries = 1, .user = "bob", .peer = 1, .client_id = 98, .workers = 3, .removable = 1 };
+    htc_status          status = htc__flow_submit_create(htc_sim_env(at), &o, &w->doomed.submit);
+    if (status == HTC_OK)
+        status = htc_sim_install(at, htc__flow_submit_ops(), w->doomed.submit);
+    return status == HTC_OK ? htc_sim_dial(at, 1, w->store, NULL) : status;
+}
+
+static htc_status remover_boot(void *ctx, htc_sim_node *at)
+{
+    world     *w = ctx;
+    htc_status status = htc__flow_remove_create(htc_sim_env(at), DOOMED, 1, 97, &w->doomed.remove);
+    if (status == HTC_OK)
+        status = htc_sim_install(at, htc__flow_remove_ops(), w->doomed.remove);
+    return status == HTC_OK ? htc_sim_dial(at, 1, w->store, NULL) : status;
+}
+
+/* Whoever submits it is slow, or ends. */
+static void hold_up(htc_sim *sim, void *ctx)
+{
+    world *w = *(world **)ctx;
+    (void)sim;
+    if (htc_rng_below(&w->rng, 4)) {
+        htc_sim_pause(w->doomed.client, htc_rng_below(&w->rng, 100 * HTC_MS));
+    } else {
+        w->doomed.submit = NULL;
+        htc_sim_crash(w->doomed.client);
+    }
+}
+
+static void remove_doomed(htc_sim *sim, void *ctx)
+{
+    world *w = *(world **)ctx;
+    if (htc__flow_remove_rests(w->doomed.remove)) {
+        w->doomed.looks--;
+        htc__flow_remove_look(w->doomed.remove);
+        htc_sim_event(w->doomed.remover, 0, 0, HTC_OK, htc_bytes_of(NULL));
+    }
+    if (w->doomed.looks)
+        htc_sim_at(sim, htc_sim_now(sim) + htc_rng_below(&w->rng, 60 * HTC_MS), remove_doomed, &w, sizeof w);
+}
+
+static void doom(world *w)
+{
+    htc_rng  rng = htc_sim_rng(w->sim, "doomed");
+    uint64_t tasks = 1 + htc_rng_below(&rng, 300);
+    int      graph = htc_rng_below(&rng, 4) != 0;
+    if (w->seed % 5 != 3)
+        return;
+    if (htc__flow_draw(NULL, &rng, tasks, graph, htc_rng_below(&rng, 6), FLOW_FUNCTIONS, 0, &w->doomed.flow) != HTC_OK ||
+        htc__flow_audit_create(NULL, w->sim, w->doomed.flow, DOOMED, 1, &w->doomed.audit) != HTC_OK)
+        abort();
+    w->doomed.looks = 6;
+}
+
+static void doomed_begin(world *w)
+{
+    if (!w->doomed.flow)
+        return;
+    htc_sim_boot(w->doomed.client);
+    htc_sim_boot(w->doomed.remover);
+    htc_sim_at(w->sim, htc_sim_now(w->sim) + htc_rng_below(&w->rng, 20 * HTC_MS), hold_up, &w, sizeof w);
+    htc_sim_at(w->sim, htc_sim_now(w->sim) + htc_rng_below(&w->rng, 40 * HTC_MS), remove_doomed, &w, sizeof w);
+}
+
+/* It runs with all its records, or has been removed. */
+static int doomed_ended(const world *w)
+{
+    return !w->doomed.flow || (!w->doomed.looks && htc__flow_remove_rests(w->doomed.remove) && (!w->doomed.submit || htc__flow_submit_done(w->doomed.submit)));
+}
+
+static void doomed_check(world *w)
+{
+    const flow_audit *a = w->doomed.audit;
+    if (a && a->has_header && a->header.state != FLOW_RUNNING)
+        fail(w, "flow %d does not run, and was not removed", DOOMED);
+}
+
+static void doomed_free(world *w)
+{
+    htc__flow_audit_destroy(w->doomed.audit);
+    htc_flow_destroy(w->doomed.flow);
+}
+
 /* ---- trouble ---- */
 
 static void trouble(htc_sim *sim, void *ctx)
@@ -507,7 +607,7 @@ static const char *const policies[] = { "random", "static", "mesh-2d", "near", "
 #define POLICY_OF(seed) ((seed) / 12 % POLICIES) /* each in turn, with every kind of faults */
 
 typedef struct sums {
-    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves, made, fetched, lost, remade, pushed, added, taken_in;
+    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves, made, fetched, lost, remade, pushed, added, taken_in, removed, submitted;
     uint64_t by_policy[POLICIES]; /* stolen */
 } sums;
 
@@ -556,13 +656,14 @@ static htc_status narrow(world *w)
 }
 
 /* seed % 8 == 5: a graph is narrowed. seed % 3: 0 a bag, else a graph; seed % 9: 3 a bag that goes on. seed % 5: 0 some workers join late. seed % 4: 0 no faults, 1 thieves are killed between GIVE and ACCEPT, 2 messages, 3 everything.
- * seed % 5: 2 tasks of a graph add tasks. */
+ * seed % 5: 2 tasks of a graph add tasks, 3 another flow is removed while it is submitted. */
 static int run_seed(uint64_t seed, int traced, sums *total)
 {
     static const htc_sim_host stores = { .size = sizeof stores, .boot = store_boot, .commit = store_commit };
     static const htc_sim_host hosts = { .size = sizeof hosts, .boot = worker_boot, .call = worker_call, .ended = worker_ended };
     static const htc_sim_host adds = { .size = sizeof adds, .boot = adding_boot };
     static const htc_sim_host submits = { .size = sizeof submits, .boot = submit_boot };
+    static const htc_sim_host doomed = { .size = sizeof doomed, .boot = doomed_boot }, removers = { .size = sizeof removers, .boot = remover_boot };
     world          *w = calloc(1, sizeof *w);
     uint64_t        kind = seed % 4;
     int             adders = seed % 5 != 2 ? 0 : kind && seed / 5 % 2 ? 2 : 1;
@@ -615,6 +716,11 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         if (!(n->disk = htc__flow_disk_create(w->sim, NULL)))
             abort();
     }
+    doom(w);
+    if (w->doomed.flow) {
+        w->doomed.client = add(w, "doomed", &doomed, w);
+        w->doomed.remover = add(w, "remover", &removers, w);
+    }
     htc_sim_boot(w->store);
     htc_sim_boot(w->client);
     for (uint32_t i = 0; i < w->n_adding; i++) {
@@ -622,6 +728,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         w->adding[i].node = add(w, "adds", &adds, &w->adding[i]);
         htc_sim_boot(w->adding[i].node);
     }
+    doomed_begin(w);
     for (uint32_t i = 0; i < w->n; i++)
         if (seed % 5 == 0 && htc_rng_below(&w->rng, 2))
             htc_sim_at(w->sim, htc_sim_now(w->sim) + htc_rng_below(&w->rng, 3 * HTC_SECOND), boot_again, &w->workers[i].node, sizeof(htc_sim_node *));
@@ -630,7 +737,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     w->trouble_until = htc_sim_now(w->sim) + (kind == 3 ? 20 * HTC_SECOND : 0);
     htc_sim_at(w->sim, htc_sim_now(w->sim) + 50 * HTC_MS, trouble, &w, sizeof w);
     htc_ns end = htc_sim_now(w->sim) + 600 * HTC_SECOND;
-    while (!w->audit->ended && htc_sim_now(w->sim) < end && htc_sim_next(w->sim) == HTC_OK) {
+    while ((!w->audit->ended || !doomed_ended(w)) && htc_sim_now(w->sim) < end && htc_sim_next(w->sim) == HTC_OK) {
         if (htc_sim_now(w->sim) > w->trouble_until + 60 * HTC_SECOND)
             htc_sim_net_faults(w->sim, 0);
         if (w->work == FLOW_FILES && !w->switching && seed % 7 == 0 && htc__flow_submit_done(w->submit)) {
@@ -649,6 +756,8 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     }
     if (!htc_sim_failure(w->sim))
         htc__flow_audit_end(w->audit);
+    if (!htc_sim_failure(w->sim))
+        doomed_check(w);
     uint64_t first = w->graph ? 1 + w->tasks / 100 : 1, ledgers = htc__flow_audit_ledgers(w->audit);
     if (!htc_sim_failure(w->sim) && !w->audit->n_added && ledgers > first + 4 * w->n + 4) /* of each worker's lives there are many more */
         fail(w, "%llu ledgers for %u workers", (unsigned long long)ledgers, w->n);
@@ -667,6 +776,8 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     total->events += htc_sim_events(w->sim);
     total->thieves += (uint64_t)w->thieves_killed;
     total->remade += w->audit->remade;
+    total->removed += w->doomed.audit && !w->doomed.audit->has_header;
+    total->submitted += w->doomed.audit && w->doomed.audit->has_header;
     for (uint32_t i = 0; i < w->n; i++) {
         htc_worker_figures f = { .size = sizeof f };
         total->runs += w->workers[i].runs;
@@ -688,6 +799,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     htc__bag_resumption_free(&w->before);
     htc__flow_audit_destroy(w->audit);
     htc_flow_destroy(w->flow);
+    doomed_free(w);
     htc_buf_free(&w->batch);
     w->disk.ops->destroy(w->disk.ctx);
     free(w);
@@ -703,6 +815,7 @@ static const char *const rules[] = {
     "note_number_reused",  /* an old "accepted" clears a new note: lost */
     "ledger_unversioned",  /* who was thought dead writes over its successor */
     "log_rewritten",       /* a block says what was not counted, or not what was */
+    "header_last",         /* records of a slow submitter are removed, and then it runs without them */
     "end_when_empty",      /* tasks move behind the reader: it ends early */
     "ledger_each_life",    /* as many records as lives */
     "parents_counted",     /* told twice, it runs too early */
@@ -766,12 +879,14 @@ int main(void)
     for (uint64_t seed = 1; seed <= seeds; seed++)
         failed += run_seed(seed, 0, &total) != 0;
     printf("%llu seeds: %llu tasks, run %llu times, %llu stolen by those who lived, %llu ledgers taken by them, %llu thieves killed on the way, %llu "
-           "children told, %llu events; %llu objects made, %llu fetched by those who lived, %llu lost, %llu tasks made again, %llu pushed, %llu added, some of them in %llu additions from outside; %llu failed\n",
+           "children told, %llu events; %llu objects made, %llu fetched by those who lived, %llu lost, %llu tasks made again, %llu pushed, %llu added, some of them in %llu additions from outside; %llu submissions removed, %llu too late; %llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.tasks, (unsigned long long)total.runs, (unsigned long long)total.stolen,
            (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)total.made,
            (unsigned long long)total.fetched, (unsigned long long)total.lost, (unsigned long long)total.remade,
-           (unsigned long long)total.pushed, (unsigned long long)total.added, (unsigned long long)total.taken_in, (unsigned long long)failed);
-    failed += seeds > 100 && (total.pushed < 100 || total.added < 1000 || total.taken_in < 100 || total.remade < 100 || total.fetched < 100) && printf("too little was pushed, fetched, added or made again\n");
+           (unsigned long long)total.pushed, (unsigned long long)total.added, (unsigned long long)total.taken_in,
+           (unsigned long long)total.removed, (unsigned long long)total.submitted, (unsigned long long)failed);
+    failed += seeds > 100 && (total.pushed < 100 || total.added < 1000 || total.taken_in < 100 || total.remade < 100 || total.fetched < 100 || total.removed < 10 || total.submitted < 10) &&
+              printf("too little was pushed, fetched, added, made again, removed or submitted\n");
     for (size_t i = 0; i < POLICIES && seeds > 12 * POLICIES; i++)
         failed += total.by_policy[i] == 0 && printf("by %s nobody steals\n", policies[i]);
     for (size_t i = 0; !getenv("HTC_TEST_LIGHT") && i < sizeof rules / sizeof *rules; i++)

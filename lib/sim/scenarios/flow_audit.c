@@ -365,6 +365,14 @@ static void check_places(flow_audit *a)
 
 /* ---- what is stored ---- */
 
+/* A flow begins to run when all its records are there. */
+static void check_complete(flow_audit *a)
+{
+    for (uint64_t id = 0; id < htc_flow_total(a->given); id++)
+        if (!a->task[id].state)
+            htc__flow_audit_fail(a, "it runs, and task %llu has no record", (unsigned long long)id);
+}
+
 static int see_record(flow_audit *a, htc_bytes own, htc_bytes value)
 {
     uint64_t number, of;
@@ -386,14 +394,34 @@ static int see_record(flow_audit *a, htc_bytes own, htc_bytes value)
         return htc__flow_audit_block(a, of, number, value);
     if (own.len != header.len || memcmp(own.data, header.text, own.len) != 0)
         return 0;
+    int ran = a->has_header && a->header.state != FLOW_BUILDING;
     a->has_header = htc__flow_read(value, &a->header) == HTC_OK;
     a->header.task = htc_bytes_of(NULL);
     if (!a->has_header)
         htc__flow_audit_fail(a, "the header cannot be read");
     else if (a->ended && a->header.state != FLOW_ENDED)
         htc__flow_audit_fail(a, "the flow had ended, and has not any more");
+    if (a->has_header && a->header.state == FLOW_RUNNING && !ran && a->graph)
+        check_complete(a);
     if (a->has_header && a->header.adds && htc__flow_audit_drawn(a) != 0)
         return HTC_ENOMEM;
+    return 1;
+}
+
+/* A flow that has not run may be removed. Of one that has, a deleted task stays as it was known: what comes of that is seen. */
+static int see_deleted(flow_audit *a, htc_bytes own)
+{
+    uint64_t number;
+    flow_key ledgers = htc__flow_key_ledgers(a->number), tasks = htc__flow_key_tasks(a->number), header = htc__flow_key_header(a->number);
+    int      ran = a->has_header && (a->header.state == FLOW_RUNNING || a->header.state == FLOW_ENDED);
+    if (htc__flow_key_number(own, &ledgers, &number) && number < a->n_ledgers)
+        htc__ledger_init(a->ledgers[number], (ledger_span){ 0, 0 });
+    else if (htc__flow_key_number(own, &tasks, &number) && number < a->tasks && !ran)
+        a->task[number].state = 0;
+    else if (own.len == header.len && memcmp(own.data, header.text, own.len) == 0)
+        a->has_header = 0;
+    else
+        return 0;
     return 1;
 }
 
@@ -407,9 +435,10 @@ int htc__flow_audit_batch(flow_audit *a, htc_bytes batch)
         htc__kv_cell cell;
         htc_bytes    payload;
         if (change.drop || change.key.len < 2 || *(const char *)change.key.data != 'k' ||
-            htc__kv_unseal(change.value, change.key, &payload) != HTC_OK || htc__kv_cell_read(payload, NULL, &cell) != HTC_OK || cell.deleted)
+            htc__kv_unseal(change.value, change.key, &payload) != HTC_OK || htc__kv_cell_read(payload, NULL, &cell) != HTC_OK)
             continue;
-        int one = see_record(a, (htc_bytes){ (const char *)change.key.data + 1, change.key.len - 1 }, cell.value);
+        htc_bytes own = { (const char *)change.key.data + 1, change.key.len - 1 };
+        int       one = cell.deleted ? see_deleted(a, own) : see_record(a, own, cell.value);
         if (one < 0)
             return one;
         seen |= one;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "core/fault.h"
 #include "core/util.h"
 
 #define AT_ONCE 32 /* at once */
@@ -14,14 +15,15 @@ typedef enum submit_phase {
     SUBMIT_START,
     SUBMIT_STARTED,
     SUBMIT_MARK_LOOK, /* some is to be cancelled, or placed otherwise: the header is read, */
-    SUBMIT_MARK       /* and written so */
+    SUBMIT_MARK,      /* and written so */
+    SUBMIT_GONE       /* somebody has removed it */
 } submit_phase;
 
 struct flow_submit {
     htc_env        env;
     htc_kv_client *client;
     submission     records;
-    int            goes_on;
+    int            goes_on, removable;
     bag_resumption bag, sent_bag; /* its spans are the options'; where it stands behind what is stored, and behind what is on its way */
     uint8_t        phase;
     int            held, asked, failed, change; /* asked: an answer is awaited; failed: one of those to this question was no success */
@@ -97,12 +99,12 @@ static void looked(flow_submit *s, const htc_kv_result *r)
 {
     flow f;
     if (r->status != HTC_OK || htc__flow_read(r->value, &f) != HTC_OK) {
-        s->phase = r->status == HTC_ENOTFOUND ? SUBMIT_CLAIM : s->phase;
+        s->phase = r->status != HTC_ENOTFOUND ? s->phase : s->removable ? SUBMIT_GONE : SUBMIT_CLAIM;
         return;
     }
     s->version = r->version;
     if (s->phase == SUBMIT_LOOK) {
-        s->phase = f.state != FLOW_BUILDING ? SUBMIT_STARTED : s->next < all_records(s) ? SUBMIT_WRITE : SUBMIT_START;
+        s->phase = f.state == FLOW_ABORTED ? SUBMIT_GONE : f.state != FLOW_BUILDING ? SUBMIT_STARTED : s->next < all_records(s) ? SUBMIT_WRITE : SUBMIT_START;
         return;
     }
     s->phase = SUBMIT_STARTED; /* nothing to be changed */
@@ -130,7 +132,7 @@ static void answered(flow_submit *s, const htc_kv_result *r)
     else if (s->phase == SUBMIT_WRITE && r->op == HTC_KV_PUT) {
         s->next += s->failed ? 0 : s->sent;
         s->bag = s->failed ? s->bag : s->sent_bag;
-        s->phase = s->next < all_records(s) ? SUBMIT_WRITE : SUBMIT_START;
+        s->phase = s->next < all_records(s) ? SUBMIT_WRITE : HTC__BROKEN(header_last) ? SUBMIT_CLAIM : SUBMIT_START;
     } else if (s->phase == SUBMIT_START && r->op == HTC_KV_CAS_VERSION)
         s->phase = SUBMIT_LOOK;
     else if (s->phase == SUBMIT_MARK && r->op == HTC_KV_CAS_VERSION)
@@ -141,7 +143,7 @@ static htc_status ask_next(flow_submit *s, const htc_input *in, htc_output *out)
 {
     switch ((submit_phase)s->phase) {
     case SUBMIT_CLAIM:
-        return ask_header(s, in, out, HTC_KV_PUT, FLOW_BUILDING);
+        return ask_header(s, in, out, HTC_KV_PUT, HTC__BROKEN(header_last) ? FLOW_RUNNING : FLOW_BUILDING);
     case SUBMIT_LOOK:
     case SUBMIT_MARK_LOOK:
         return ask_header(s, in, out, HTC_KV_GET, FLOW_BUILDING);
@@ -153,6 +155,7 @@ static htc_status ask_next(flow_submit *s, const htc_input *in, htc_output *out)
         return ask_header(s, in, out, HTC_KV_CAS_VERSION, FLOW_RUNNING);
     case SUBMIT_IDLE:
     case SUBMIT_STARTED:
+    case SUBMIT_GONE:
         break;
     }
     return HTC_OK;
@@ -166,7 +169,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     while (htc_kv_client_next(s->client, &r))
         answered(s, &r);
     if (s->phase == SUBMIT_IDLE)
-        s->phase = SUBMIT_CLAIM;
+        s->phase = HTC__BROKEN(header_last) ? SUBMIT_WRITE : SUBMIT_CLAIM;
     if (s->phase == SUBMIT_STARTED && s->change) {
         s->change = 0;
         s->phase = SUBMIT_MARK_LOOK;
@@ -199,6 +202,7 @@ htc_status htc__flow_submit_create(const htc_env *env, const flow_submit_options
         return HTC_ENOMEM;
     s->env = *env;
     s->held = options->held;
+    s->removable = options->removable;
     htc_buf_init(&s->mark, &s->env, 0);
     htc_status status = htc__submission_init(&s->records, &s->env, options->given, options->number, options->workers, NULL);
     s->records.header.job = options->job;

@@ -18,6 +18,7 @@ typedef struct flow_submit_options {
     uint32_t        peer; /* the connection to the store */
     uint64_t        client_id;
     const bag_resumption *goes_on; /* settled, kept: a bag that goes on; NULL: a new flow */
+    int             removable; /* somebody may remove it meanwhile: a header that is gone is not written again */
     int             held; /* it is stored, and runs when htc__flow_submit_start says so */
 } flow_submit_options;
 
@@ -27,7 +28,7 @@ htc_status             htc__flow_submit_create(const htc_env *env, const flow_su
 const htc_machine_ops *htc__flow_submit_ops(void);
 int                    htc__flow_submit_stored(const flow_submit *s);
 void                   htc__flow_submit_start(flow_submit *s); /* with the next step */
-int                    htc__flow_submit_done(const flow_submit *s); /* it is running, or has ended already */
+int                    htc__flow_submit_done(const flow_submit *s); /* it is running, has ended already, or was removed */
 /* These are wanted no more: said with the next step, if the flow runs then. */
 void htc__flow_submit_cancel(flow_submit *s, ledger_span ids);
 /* Tasks are placed by this htc_locality_rule from now on: said in the same way. */
