@@ -33,7 +33,7 @@ static htc_sim_system_report run(uint64_t seed, int trace)
     return r;
 }
 
-static const char *const rules[] = { "worker_connection_kept", "worker_runs_left" };
+static const char *const rules[] = { "worker_connection_kept", "worker_runs_left", "counted_before_created" };
 
 static int is_noticed(const char *rule)
 {

@@ -59,7 +59,7 @@ typedef struct flow_audit {
     uint8_t        *bits;
     size_t          n_bits;
     uint64_t        cap_tasks;
-    int             few; /* no task adds hundreds */
+    int             few, commands; /* no task adds hundreds; what is added is commands alone */
     uint64_t        stirred; /* a task that has drawn numbers for what it adds, or noted them, by the last batch; UINT64_MAX: none has */
     uint32_t        n_added;
     audited_added  *added;

@@ -73,7 +73,7 @@ static void put_task(const flow_audit *a, uint64_t id, uint32_t i, uint32_t deep
     else if (t->n_out && key / 512 % 3 == 0)
         htc_put_text(b, " in=%s /bin/true\n", t->out[0].name);
     else
-        htc_put_raw(b, htc_bytes_of(key / 2048 % 4 == 0 ? " @noop\n" : " /bin/true\n"));
+        htc_put_raw(b, htc_bytes_of(key / 2048 % 4 == 0 && !a->commands ? " @noop\n" : " /bin/true\n"));
 }
 
 int htc__flow_audit_is_intake(const flow_audit *a, uint64_t id)

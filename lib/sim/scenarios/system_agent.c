@@ -272,6 +272,27 @@ static void dial(sys_agent *a, const htc_effect *effect)
         htc__sys_fail(s, "agent %llu dials %s: %s", (unsigned long long)a->id, address, htc_status_name(status));
 }
 
+/* What a task of a flow has printed: it adds tasks. */
+static void printed(sys_agent *a, const htc_effect *effect)
+{
+    htc_reader  r = htc_reader_of(effect->body);
+    htc_attempt attempt;
+    htc_buf     text, b;
+    htc_read_attempt(&r, &attempt);
+    const sys_flow *f = htc__sys_flow_of(a->s, attempt.job);
+    htc_buf_init(&text, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    if (f)
+        htc__sys_flow_text(f, attempt.task, &text);
+    else
+        htc__sys_fail(a->s, "agent %llu reads what task %llu of job %llu has printed", (unsigned long long)a->id, (unsigned long long)attempt.task,
+                      (unsigned long long)attempt.job);
+    htc_put_bytes(&b, htc_buf_bytes(&text));
+    htc_sim_result(a->node, a->s->options.stage_ns, effect, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&text);
+    htc_buf_free(&b);
+}
+
 static void hang_up(sys_agent *a, const htc_effect *effect)
 {
     htc_reader r = htc_reader_of(effect->body);
@@ -295,6 +316,10 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
     }
     if (effect->op == HTC_CALL_DIAL || effect->op == HTC_CALL_HANG_UP) {
         (effect->op == HTC_CALL_DIAL ? dial : hang_up)(a, effect);
+        return HTC_OK;
+    }
+    if (effect->op == HTC_CALL_OUTPUT_READ) {
+        printed(a, effect);
         return HTC_OK;
     }
     if (effect->op == HTC_CALL_SLOTS) {

@@ -69,14 +69,16 @@ void htc__sys_flow_add(sys *s, const char *user, const char *name, htc_rng *rng)
     f->seats = (sys_job){ .count = 1 + htc_rng_below(rng, SEATS_MAX), .max_running = htc_rng_below(rng, 3) ? 0 : 1 + htc_rng_below(rng, 2), .flow = f };
     f->files = graph && htc_rng_below(rng, 2);
     f->places = (flow_places){ .rule = (uint8_t)htc_rng_below(rng, 4), .bytes_per_s = 1000 + htc_rng_below(rng, 1000000) };
+    int adds = graph && htc_rng_below(rng, 3) == 0 ? 1 + (int)htc_rng_below(rng, 2) : 0;
     snprintf(f->seats.user, sizeof f->seats.user, "%s", user);
     snprintf(f->seats.name, sizeof f->seats.name, "%s", name);
     s->flows = f;
-    if (htc__flow_draw(&s->env, rng, tasks, graph, htc_rng_below(rng, 6), f->files ? FLOW_FILES : FLOW_COMMANDS, 0, &f->given) != HTC_OK ||
+    if (htc__flow_draw(&s->env, rng, tasks, graph, htc_rng_below(rng, 6), f->files ? FLOW_FILES : FLOW_COMMANDS, adds, &f->given) != HTC_OK ||
         htc__flow_audit_create(&s->env, s->w, f->given, f->number, f->tries, &f->audit) != HTC_OK) {
         htc__sys_no_memory(s);
         return;
     }
+    f->audit->few = f->audit->commands = 1; /* no agent here calls functions */
     if (s->options.sim.seed % 4) /* with the faults */
         htc__flow_audit_fates(f->audit, rng);
     f->node = htc__sys_node(s, name, &host, f, 0);
@@ -102,6 +104,11 @@ struct flow_audit *htc__sys_flow_files(const sys_flow *f)
 uint64_t htc__sys_flow_number(const sys_flow *f)
 {
     return f->number;
+}
+
+void htc__sys_flow_text(const sys_flow *f, uint64_t task, htc_buf *b)
+{
+    htc__flow_audit_text(f->audit, task, b);
 }
 
 uint64_t htc__sys_flow_tasks(const sys *s)

@@ -307,6 +307,7 @@ sys_flow *htc__sys_flow_of(const sys *s, uint64_t number);
 uint64_t  htc__sys_flow_number(const sys_flow *f);
 struct flow_audit *htc__sys_flow_files(const sys_flow *f); /* NULL: its tasks read nothing that others make */
 uint64_t  htc__sys_flow_tasks(const sys *s); /* of all flows */
+void      htc__sys_flow_text(const sys_flow *f, uint64_t task, htc_buf *b); /* what it prints, if it adds tasks */
 /* An agent's process begins a task: how that goes. */
 htc_status htc__sys_flow_begins(sys_flow *f, const sys_agent *a, uint64_t task);
 void       htc__sys_flow_ends(sys_flow *f); /* and ends it, however */
