@@ -223,3 +223,39 @@ Test(worker_data, who_does_not_wait_for_what_it_reads_is_told)
     htc_buf_free(&last);
     end(&s);
 }
+
+/* It is cancelled, and moments later, while that is being stored, what it reads is there: it does not begin any more. */
+Test(worker_data, inputs_of_a_task_that_was_cancelled_meanwhile_begin_nothing)
+{
+    uint32_t cancelled = 0;
+    for (uint32_t moments = 0; moments < 24; moments++) {
+        scene      s;
+        graph_task t;
+        htc_buf    second;
+        begin(&s, 1);
+        s.r.held = 1;
+        rig_other_worker(&s.r, RIG_MAKER, 5);
+        start(&s);
+        for (int i = 0; i < 100 && !s.r.asked[HTC_CALL_OBJECT_ROOM]; i++)
+            rig_pass(&s.r, HTC_MS);
+        htc_effect room = s.r.calls[(s.r.n_calls - 1) % RIG_KEPT];
+        cr_assert(room.op == HTC_CALL_OBJECT_ROOM && s.r.asked[HTC_CALL_OBJECT_ROOM] == 1);
+        s.r.held = 0;
+        look_again(&s);
+        s.header.marks[s.header.n_marks++] = (ledger_span){ 1, 2 };
+        rig_write_header(&s.r, &s.header);
+        for (uint32_t i = 0; i < moments; i++)
+            (void)rig_one(&s.r);
+        rig_answer(&s.r, &room, HTC_EEXISTS, htc_bytes_of(NULL));
+        rig_pass(&s.r, HTC_SECOND);
+        look_again(&s);
+        htc_buf_init(&second, NULL, 0);
+        cr_assert(rig_get_task(&s.r, 1, &second, &t));
+        cr_expect(s.r.ended && s.r.status == HTC_OK && s.header.state == FLOW_ENDED, "after %u inputs", (unsigned)moments);
+        cr_expect(s.header.counts.done + s.header.counts.cancelled == TASKS, "after %u inputs", (unsigned)moments);
+        cancelled += t.state == GRAPH_CANCELLED && s.r.asked[HTC_CALL_STAGE_IN] == 0;
+        htc_buf_free(&second);
+        end(&s);
+    }
+    cr_expect(cancelled > 0, "it always began before it was cancelled");
+}
