@@ -136,6 +136,32 @@ Test(objects, the_cache_is_bounded)
     world_close(w);
 }
 
+static uint32_t call_for(const objects_world *w, uint32_t op)
+{
+    uint32_t i = 0;
+    while (i < w->n_calls && w->calls[i].op != op)
+        i++;
+    return i;
+}
+
+/* The host has put what a task made in its place when it comes to finish the one that was fetched, of which nothing is left. */
+Test(objects, what_is_made_while_its_last_piece_is_stored_is_not_missed)
+{
+    objects_world *w = world_open(1, ROOMY);
+    int            made = 9;
+    uint32_t       id = want_these(w, 1, &made);
+    while (call_for(w, HTC_CALL_OBJECT_FINISH) == w->n_calls)
+        cr_assert(go_on(w));
+    just(w, make_it, &made);
+    w->disk[made].whole = 1;
+    w->disk[made].open = 0;
+    carry_out(w, call_for(w, HTC_CALL_OBJECT_FINISH));
+    cr_expect(!w->want[id].decided, "whether it is there says the answer about what was made");
+    settle_down(w);
+    cr_expect(w->made == 1 && w->want[id].decided && eq(int, w->want[id].status, HTC_OK));
+    world_close(w);
+}
+
 static void unpin_all(objects_world *w, void *ctx)
 {
     (void)ctx;
