@@ -152,7 +152,8 @@ HTC_API void htc_worker_slots(htc_worker *worker, uint32_t slots);
  * asked for begins at once.
  *
  * @param[in,out] worker  not NULL
- * @param[in]     ahead   0: no; what was given ahead is taken back with the next step, for which the deadline has passed. Else yes
+ * @param[in]     ahead   0: no; what was given ahead is taken back with the next step, for which the deadline has passed, or when it has been staged in.
+ *                        Else yes
  *
  * Cost: O(runs).   Since: 0.2
  */

@@ -382,6 +382,33 @@ Test(worker, gives_ahead_where_the_host_keeps_what_has_no_slot)
     rig_close(&r);
 }
 
+/* What is being staged in when the host may have more slots than there are here is given back when that is over: the host would begin it in one that
+ * is not this flow's. */
+Test(worker, what_is_staged_in_ahead_is_not_begun_when_that_is_over)
+{
+    rig                r;
+    htc_worker_options o = rig_options();
+    rig_open(&r, 3);
+    r.left = 1;
+    rig_put_bag(&r, 60);
+    rig_start(&r, &o, NULL);
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(answer_all(&r, 0, HTC_CALL_STAGE_IN) == 2 && answer_all(&r, 0, HTC_CALL_RUN) == 2 && answer_all(&r, 0, HTC_CALL_STAGE_OUT) == 2);
+    rig_pass(&r, 10 * HTC_SECOND);
+    htc_worker_ahead(r.worker, 1);
+    uint32_t first = r.n_calls;
+    for (int i = 0; i < 1000 && look(&r).running == 2; i++)
+        rig_pass(&r, 10 * HTC_MS);
+    cr_assert(look(&r).running == 18 && r.asked[HTC_CALL_RUN] == 2);
+    htc_worker_ahead(r.worker, 0);
+    rig_pass(&r, HTC_MS);
+    cr_assert(answer_all(&r, first, HTC_CALL_STAGE_IN) == 16);
+    rig_pass(&r, HTC_MS);
+    cr_expect(r.asked[HTC_CALL_RUN] == 2, "%u runs are asked for", r.asked[HTC_CALL_RUN] - 2);
+    cr_expect(look(&r).running == 2 && r.asked[HTC_CALL_TAKE_BACK] == 0);
+    rig_close(&r);
+}
+
 /* ---- what comes at the wrong moment ---- */
 
 /* Another worker, with a ledger of its own, in which a note to ledger 0 stands. */

@@ -259,3 +259,27 @@ Test(worker_data, inputs_of_a_task_that_was_cancelled_meanwhile_begin_nothing)
     }
     cr_expect(cancelled > 0, "it always began before it was cancelled");
 }
+
+/* Its slot is somebody else's when what it reads is there: it waits for another one. */
+Test(worker_data, inputs_without_a_slot_begin_nothing)
+{
+    scene s;
+    begin(&s, 1);
+    s.r.held = 1;
+    rig_other_worker(&s.r, RIG_MAKER, 5);
+    start(&s);
+    for (int i = 0; i < 100 && !s.r.asked[HTC_CALL_OBJECT_ROOM]; i++)
+        rig_pass(&s.r, HTC_MS);
+    htc_effect room = s.r.calls[(s.r.n_calls - 1) % RIG_KEPT];
+    cr_assert(room.op == HTC_CALL_OBJECT_ROOM);
+    s.r.held = 0;
+    htc_worker_slots(s.r.worker, 0);
+    rig_answer(&s.r, &room, HTC_EEXISTS, htc_bytes_of(NULL));
+    rig_pass(&s.r, HTC_SECOND);
+    cr_expect(s.r.asked[HTC_CALL_STAGE_IN] == 0 && figures(&s).running == 0);
+    s.r.here = 1; /* what has come stays */
+    htc_worker_slots(s.r.worker, 1);
+    rig_pass(&s.r, HTC_SECOND);
+    expect_ended_well(&s);
+    end(&s);
+}

@@ -209,6 +209,16 @@ void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead)
     stage_in(h, t);
 }
 
+int htc__attempt_recall(const attempt_holder *h, attempt *t)
+{
+    if (t->back_at == HTC_NEVER)
+        return 0;
+    t->back_at = h->now;
+    if ((t->phase == ATTEMPT_STAGING_IN || t->phase == ATTEMPT_PAUSED_IN) && t->order == ORDER_NONE)
+        t->order = ORDER_STOP;
+    return 1;
+}
+
 /* ---- its three ends ---- */
 
 static void give_back(attempt_holder *h, attempt *t)

@@ -100,6 +100,9 @@ htc_status htc__attempt_task(attempt_holder *h, attempt *t, htc_bytes task);
 void htc__attempt_refuse(attempt_holder *h, attempt *t, htc_status status, int final, const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* ATTEMPT_WAITING only. ahead: a slot is about to be free; if it is not soon, the attempt is returned. 0: there is one. */
 void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead);
+/* One that was begun ahead, and has not started: no slot is to be expected any more. It is taken back with the next htc__attempt_timer, or returned when it is
+ * staged in. 1: so it is; 0: it has one. */
+int htc__attempt_recall(const attempt_holder *h, attempt *t);
 void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order);
 void htc__attempt_result(attempt_holder *h, attempt *t, const htc_input *in); /* the host's answer to a call */
 /* Its process runs, at once or after a pause. 0: it is not asked to. */

@@ -489,10 +489,8 @@ void htc_worker_ahead(htc_worker *w, int ahead)
     running *x;
     if (w->ahead && !ahead)
         DL_FOREACH(w->runs, x)
-        if (!x->function && x->attempt.back_at != HTC_NEVER) {
-            x->attempt.back_at = w->now;
+        if (!x->function && htc__attempt_recall(&w->holder, &x->attempt))
             w->poked = 1;
-        }
     w->ahead = ahead != 0;
 }
 

@@ -161,7 +161,11 @@ static htc_status with_inputs(htc_worker *w, const run_data *d, htc_bytes from, 
 
 static void begin_with_inputs(htc_worker *w, running *x)
 {
-    htc_bytes  bytes;
+    htc_bytes bytes;
+    if (!w->ahead && w->n_runs - x->slots >= w->options.slots) { /* it was to begin ahead, and that is over */
+        htc__worker_give_up(w, x);
+        return;
+    }
     htc_status status = with_inputs(w, x->data, x->attempt.task, &bytes);
     if (status == HTC_OK) {
         status = htc__attempt_task(&w->holder, &x->attempt, bytes);
