@@ -275,5 +275,13 @@ expect 0 "${H[@]}" flow resume "$id"
 [ "$(sort -n ran | uniq | tr '\n' ' ')" = "$(seq 0 39 | tr '\n' ' ')" ] || fail "these ran: $(sort -n ran | tr '\n' ' ')"
 [ "$(wc -l < ran)" = 40 ] || fail "some ran twice: $(sort -n ran | uniq -d | tr '\n' ' ')"
 [ "$(wc -l < before)" = 20 ] || fail "cancelled tasks ran"
+# ---- builtins that are called together: each has its share of the time, so no more slots are told than there are ----
+seq -f 't%.0f: @sleep 2ms' 200 > together.flow
+expect 0 "${H[@]}" flow run together.flow --agents 2 --detach --json
+flow_of
+soon state_is done || fail "it does not end"
+expect 0 "${H[@]}" flow report "$id" --json
+[ "$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["slots"] <= 2)' "$out")" = True ] || fail "more slots than there are: $out"
+
 expect 0 "${H[@]}" down
 none_left

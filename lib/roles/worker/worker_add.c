@@ -166,7 +166,7 @@ static void text_known(void *role, void *ctx, htc_status status, htc_bytes body)
     htc__worker_run_kept(w, x);
 }
 
-void htc__worker_addition_output(htc_worker *w, node *n, uint32_t number, htc_bytes output, htc_ns began, htc_ns ended)
+void htc__worker_addition_output(htc_worker *w, node *n, const running *x, htc_bytes output, htc_ns began, htc_ns ended)
 {
     char          why[WHY_MAX], reason[WHY_MAX] = "";
     uint8_t      *added = NULL;
@@ -176,7 +176,7 @@ void htc__worker_addition_output(htc_worker *w, node *n, uint32_t number, htc_by
         return;
     if (status != HTC_OK)
         (void)snprintf(reason, sizeof reason, "its output adds no tasks: %.220s", why);
-    function_end *e = htc__worker_function_end(w, number, status, reason, began, ended);
+    function_end *e = htc__worker_function_end(w, x, status, reason, began, ended);
     if (!e) {
         htc__free(&w->env, added, added ? output.len : 0);
         return;

@@ -89,7 +89,7 @@ void htc__worker_function_order(htc_worker *w, running *x, attempt_order order)
 /* One task of a graph. END may be asked for again and again. */
 static void node_outcome(htc_worker *w, const running *of, node *n, const htc__span_answer *a, htc_status status, const char *reason)
 {
-    function_end *e = htc__worker_function_end(w, of->attempt.id.attempt, status, reason, a->begin, a->end);
+    function_end *e = htc__worker_function_end(w, of, status, reason, a->begin, a->end);
     if (e)
         htc__worker_function_ended(w, n, e);
 }
@@ -135,9 +135,9 @@ static void graph_answer(htc_worker *w, running *x, const htc__span_answer *a)
         uint64_t  number;
         htc_bytes output = htc__span_get_output(&r, &number);
         if ((n = node_of(w, x, number)) && n->task.adds)
-            htc__worker_addition_output(w, n, x->attempt.id.attempt, output, a->begin, a->end);
+            htc__worker_addition_output(w, n, x, output, a->begin, a->end);
     }
-    function_end *good = htc__worker_function_end(w, x->attempt.id.attempt, HTC_OK, "", a->begin, a->end);
+    function_end *good = htc__worker_function_end(w, x, HTC_OK, "", a->begin, a->end);
     if (good)
         good->nodes = 1; /* as long as nodes are given it */
     for (uint64_t id = x->id; good && id < x->to; id++)

@@ -457,10 +457,12 @@ static void end_answered(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(w->runtime, ctx);
 }
 
-static void outcome_of_function(const htc_worker *w, const function_end *e, graph_outcome *o)
+static void outcome_of_function(const htc_worker *w, const node *n, graph_outcome *o)
 {
+    const function_end *e = n->end;
+    htc_ns              share = e->to > e->from && e->ended > e->began ? (e->ended - e->began) / (e->to - e->from) : 0, before = (n->id - e->from) * share;
     *o = (graph_outcome){ .worker = w->id, .epoch = w->epoch, .attempt = e->attempt, .status = (uint32_t)e->status, .exit_code = e->status != HTC_OK,
-                          .began = e->began, .ended = e->ended };
+                          .began = e->began + before, .ended = e->began + before + share };
     (void)snprintf(o->reason, sizeof o->reason, "%s", e->reason);
 }
 
@@ -489,7 +491,7 @@ static void write_end(htc_worker *w, node *n)
     htc_buf_init(&made, &w->env, 0);
     if (x || n->end) {
         if (n->end)
-            outcome_of_function(w, n->end, &outcome);
+            outcome_of_function(w, n, &outcome);
         else
             outcome_of(w, x, &outcome);
         int cancelled = outcome.status == (uint32_t)HTC_ECANCELLED, final = n->end ? n->end->final : x->attempt.outcome.final;
@@ -539,7 +541,7 @@ void htc__worker_node_ended(htc_worker *w, node *n)
     write_end(w, n);
 }
 
-function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_status status, const char *reason, htc_ns began, htc_ns ended)
+function_end *htc__worker_function_end(htc_worker *w, const running *x, htc_status status, const char *reason, htc_ns began, htc_ns ended)
 {
     size_t        size = sizeof(function_end) + strlen(reason) + 1;
     function_end *e = htc__alloc(&w->env, size);
@@ -547,7 +549,7 @@ function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_statu
         htc_runtime_break(w->runtime, HTC_ENOMEM, "noting how a function task ended");
         return NULL;
     }
-    *e = (function_end){ .attempt = number, .status = status, .began = began, .ended = ended, .size = size };
+    *e = (function_end){ .attempt = x->attempt.id.attempt, .status = status, .began = began, .ended = ended, .from = x->id, .to = x->to, .size = size };
     e->final = status == HTC_EINVAL || status == HTC_ENOTFOUND || status == HTC_EINPUT || status == HTC_ECORRUPT || status == HTC_EVERSION || status == HTC_EUNSUPPORTED;
     memcpy(e->reason, reason, size - sizeof *e);
     return e;

@@ -133,7 +133,8 @@ typedef struct function_end {
     uint32_t   attempt;
     htc_status status;
     uint8_t    final;
-    htc_ns     began, ended; /* wall clock */
+    htc_ns     began, ended; /* wall clock, of the tasks with these numbers, one behind the other: each has a share of it */
+    uint64_t   from, to;
     uint8_t   *added;        /* of one that adds tasks, and so of that alone: their text */
     size_t     added_len;
     uint32_t   n_added;
@@ -503,7 +504,7 @@ void   htc__worker_remakes_free(htc_worker *w);
 /* worker_add.c */
 int    htc__worker_addition_text(htc_worker *w, running *x, const graph_task *t); /* 1: what it printed is read, and then htc__worker_run_kept */
 /* Of a function that has succeeded and adds tasks, with its output: so it ends, or has failed if that is no tasks. */
-void   htc__worker_addition_output(htc_worker *w, node *n, uint32_t number, htc_bytes output, htc_ns began, htc_ns ended);
+void   htc__worker_addition_output(htc_worker *w, node *n, const running *x, htc_bytes output, htc_ns began, htc_ns ended);
 void   htc__worker_addition(htc_worker *w, const node *n); /* it is done, and adds tasks */
 void   htc__worker_addition_left(htc_worker *w, const node *n);
 int    htc__worker_addition_waits(const htc_worker *w, const node *n); /* what it adds is not all there */
@@ -526,7 +527,7 @@ void   htc__worker_nodes_lost(htc_worker *w, own *o); /* all of a ledger that is
 void   htc__worker_node_news(htc_worker *w, node *n);
 void   htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t version);
 void   htc__worker_node_ended(htc_worker *w, node *n); /* its attempt is over: END */
-function_end *htc__worker_function_end(htc_worker *w, uint32_t number, htc_status status, const char *reason, htc_ns began, htc_ns ended); /* NULL: broken */
+function_end *htc__worker_function_end(htc_worker *w, const running *x, htc_status status, const char *reason, htc_ns began, htc_ns ended); /* NULL: broken */
 void   htc__worker_function_ended(htc_worker *w, node *n, function_end *end); /* likewise */
 void   htc__worker_function_end_free(htc_worker *w, function_end *end); /* if it is no node's */
 void   htc__worker_node_told(htc_worker *w, node *n);
