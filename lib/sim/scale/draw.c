@@ -1,0 +1,124 @@
+#include "sim/scale/draw.h"
+
+#include <string.h>
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF /* gcc with -std=c11 does not contract */
+#endif
+
+#define TICKS_MAX 4.6e18 /* below 2^62 */
+#define LN2       0.69314718055994530942
+
+static double from_bits(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint64_t to_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* The natural logarithm of a normal number above 0: x = 2^k m, and ln m = 2 artanh((m - 1) / (m + 1)) with m near 1. */
+static double ln(double x)
+{
+    uint64_t bits = to_bits(x);
+    int      k = (int)(bits >> 52) - 1023;
+    double   m = from_bits((bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000));
+    if (m > 1.4142135623730951) {
+        m = m / 2;
+        k++;
+    }
+    double s = (m - 1) / (m + 1), z = s * s, sum = 0;
+    for (int i = 19; i >= 1; i -= 2)
+        sum = sum * z + 1.0 / i;
+    return k * LN2 + 2 * s * sum;
+}
+
+/* e to the x for -700 < x < 700: 2^k e^r with |r| below ln 2 / 2. */
+static double power_of_e(double x)
+{
+    int    k = (int)(x / LN2 + (x < 0 ? -0.5 : 0.5));
+    double r = x - k * LN2, sum = 1;
+    for (int i = 14; i >= 1; i--)
+        sum = 1 + sum * r / i;
+    return sum * from_bits((uint64_t)(k + 1023) << 52);
+}
+
+/* The square root of a number from 1e-6 to 1e3, by Newton's method. */
+static double root(double x)
+{
+    double r = from_bits((to_bits(x) >> 1) + UINT64_C(0x1ff7a3bea91d9b1b)); /* some per cent off */
+    for (int i = 0; i < 5; i++)
+        r = (r + x / r) / 2;
+    return r;
+}
+
+/* Above 0 and below 1. */
+static double unit(uint64_t bits)
+{
+    return ((double)(bits >> 11) + 0.5) * 0x1p-53;
+}
+
+/* The standard normal quantile (P. J. Acklam's rational approximation, relative error below 1.2e-9). */
+static double normal(double p)
+{
+    static const double a[] = { -3.969683028665376e+01, 2.209460984245205e+02, -2.759285104469687e+02, 1.383577518672690e+02, -3.066479806614716e+01, 2.506628277459239e+00 };
+    static const double b[] = { -5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01, -1.328068155288572e+01 };
+    static const double c[] = { -7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00, -2.549732539343734e+00, 4.374664141464968e+00, 2.938163982698783e+00 };
+    static const double d[] = { 7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00 };
+    double              tail = p < 0.5 ? p : 1 - p;
+    if (tail > 0.02425) {
+        double q = p - 0.5, r = q * q;
+        return (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
+               (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
+    }
+    double q = root(-2 * ln(tail));
+    double x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) / ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
+    return p < 0.5 ? x : -x;
+}
+
+htc__scale_drawer htc__scale_drawer_of(const htc_scale_law *law, htc_ns tick_ns)
+{
+    double            mean = law->mean_ns / (double)tick_ns;
+    htc__scale_drawer d = { law->kind, mean, law->spread };
+    if (law->kind == HTC_SCALE_LOGNORMAL && mean > 0 && law->spread > 0) {
+        double variance = ln(1 + law->spread * law->spread);
+        d.a = ln(mean) - variance / 2;
+        d.b = root(variance);
+    } else if (law->kind == HTC_SCALE_LOGNORMAL) {
+        d.kind = HTC_SCALE_CONSTANT;
+    }
+    return d;
+}
+
+uint64_t htc__scale_drawer_ticks(const htc__scale_drawer *d, uint64_t bits)
+{
+    double x = d->a;
+    switch ((htc_scale_kind)d->kind) {
+    case HTC_SCALE_CONSTANT:
+        break;
+    case HTC_SCALE_UNIFORM:
+        x = d->a * (1 + d->b * (2 * unit(bits) - 1));
+        break;
+    case HTC_SCALE_EXPONENTIAL:
+        x = -d->a * ln(unit(bits));
+        break;
+    case HTC_SCALE_LOGNORMAL:
+        x = power_of_e(d->a + d->b * normal(unit(bits)));
+        break;
+    }
+    return x < TICKS_MAX ? (uint64_t)(x + 0.5) : (uint64_t)TICKS_MAX;
+}
+
+htc_status htc_scale_law_check(const htc_scale_law *law)
+{
+    static const double spread_max[] = { 0, 1, 0, 10 };
+    if (!law || law->kind > HTC_SCALE_LOGNORMAL || law->reserved)
+        return HTC_EINVAL;
+    return law->mean_ns >= 0 && law->mean_ns < 1e19 && law->spread >= 0 && law->spread <= spread_max[law->kind] ? HTC_OK : HTC_EINVAL;
+}

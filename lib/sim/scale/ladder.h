@@ -1,0 +1,120 @@
+/* The event queue of the scale models: a ladder on arrays (Tang, Goh and Thng, "Ladder queue: an O(1) priority queue structure for
+ * large-scale discrete event simulation", ACM TOMACS 15(3), 2005), with events of 8 bytes.
+ *
+ * An event is a key: the tick in its high bits, the id in the others. The queue gives the least key that is pending, so that events of one
+ * tick come by id. Keys that are equal are equal events.
+ *
+ *   top      keys from top_start on, in no order
+ *   rungs    each divides what was one list into up to 2048 buckets of equal width; the next rung divides one bucket of it
+ *   bottom   the keys of the bucket that was opened last, sorted
+ *   side     a small heap of keys that were pushed meanwhile and belong before the next bucket
+ *
+ * A key is appended and read some three times on its way down, in streams, and sorted once, among a few hundred: that is why a push and a pop
+ * take the same time for a thousand events and for a billion.
+ *
+ * Lists are chunks of one array and refer to each other by number: the whole state is arrays without pointers. */
+#ifndef HTC_SIM_SCALE_LADDER_H
+#define HTC_SIM_SCALE_LADDER_H
+
+#include "htcsched/env.h"
+#include "htcsched/status.h"
+
+#define LADDER_CHUNK  63u   /* keys of a chunk, which is 512 bytes */
+#define LADDER_RUNGS  14u   /* each divides by more than 32: 13 are enough for 64 bits */
+#define LADDER_FAN    2048u /* buckets of a rung at most, */
+#define LADDER_NARROW 64u   /* and at least, where there is room */
+#define LADDER_SORTED 384u  /* a bucket with so many keys is sorted, one with more is divided */
+#define LADDER_SIDE   512u  /* keys of the side heap at most */
+#define LADDER_KEY_MAX (UINT64_MAX >> 1) /* so that the end of a bucket is a number too */
+
+typedef struct ladder_chunk {
+    uint32_t next, n; /* next: 0: none */
+    uint64_t key[LADDER_CHUNK];
+} ladder_chunk;
+
+typedef struct ladder_list {
+    uint32_t head, count; /* the newest chunk first */
+} ladder_list;
+
+typedef struct ladder_rung {
+    uint64_t    base;
+    uint32_t    shift, current, buckets; /* current: the first that was not opened yet */
+    ladder_list list[LADDER_FAN];
+} ladder_rung;
+
+typedef struct ladder {
+    uint64_t count, count_max, last; /* last: the key popped last */
+    uint64_t id_mask;
+    uint64_t top_start, top_min, top_max;
+    uint64_t limit[LADDER_RUNGS]; /* keys from here on are in the rung, as far as it goes; the others below it */
+    uint32_t rungs, bottom_n, side_n;
+    uint32_t chunks, chunks_used, chunk_free; /* chunk_free: the first of those that are used no more; 0: none */
+    ladder_list   top;
+    uint64_t      bottom[LADDER_SORTED]; /* the least is the last */
+    uint64_t      other[LADDER_SORTED];  /* for sorting */
+    uint64_t      side[LADDER_SIDE];
+    ladder_rung   rung[LADDER_RUNGS];
+    ladder_chunk *chunk; /* chunk 0 is none */
+} ladder;
+
+/* Bytes for so many events at once. */
+uint64_t htc__ladder_memory(uint64_t count_max);
+/* Empty; id_bits: low bits of a key that are its id. HTC_ENOMEM. count_max below 2^32. */
+htc_status htc__ladder_create(const htc_env *env, uint64_t count_max, uint32_t id_bits, ladder **out);
+void       htc__ladder_destroy(const htc_env *env, ladder *q);
+
+int      htc__ladder_refill(ladder *q);    /* the bottom is filled; 0: nothing is pending */
+void     htc__ladder_side_put(ladder *q, uint64_t key);
+uint64_t htc__ladder_side_take(ladder *q); /* the least */
+
+static inline void htc__ladder_append(ladder *q, ladder_list *list, uint64_t key)
+{
+    ladder_chunk *c = &q->chunk[list->head];
+    if (c->n == LADDER_CHUNK) { /* so is chunk 0 */
+        uint32_t fresh = q->chunk_free;
+        if (fresh)
+            q->chunk_free = q->chunk[fresh].next;
+        else
+            fresh = ++q->chunks_used; /* chunks are enough: htc__ladder_memory */
+        c = &q->chunk[fresh];
+        c->next = list->head;
+        c->n = 0;
+        list->head = fresh;
+    }
+    c->key[c->n++] = key;
+    list->count++;
+}
+
+/* At most count_max are pending; the tick of the key is not before that of the last one popped, and the key at most LADDER_KEY_MAX. */
+static inline void htc__ladder_push(ladder *q, uint64_t key)
+{
+    q->count++;
+    if (key >= q->top_start) {
+        q->top_min = key < q->top_min ? key : q->top_min;
+        q->top_max = key > q->top_max ? key : q->top_max;
+        htc__ladder_append(q, &q->top, key);
+        return;
+    }
+    for (uint32_t r = 0; r < q->rungs; r++)
+        if (key >= q->limit[r]) {
+            htc__ladder_append(q, &q->rung[r].list[(key - q->rung[r].base) >> q->rung[r].shift], key);
+            return;
+        }
+    htc__ladder_side_put(q, key);
+}
+
+/* 0: nothing is pending. */
+static inline int htc__ladder_pop(ladder *q, uint64_t *key)
+{
+    if (q->bottom_n == 0 && q->side_n == 0 && !htc__ladder_refill(q))
+        return 0;
+    if (q->side_n && (q->bottom_n == 0 || q->side[0] < q->bottom[q->bottom_n - 1]))
+        *key = htc__ladder_side_take(q);
+    else
+        *key = q->bottom[--q->bottom_n];
+    q->last = *key;
+    q->count--;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,184 @@
+/* The event queue of the scale models against a slow obvious one, under what ladder queues are bad at. */
+#include "property.h"
+
+#include "sim/scale/ladder.h"
+
+#define ID_BITS 12
+#define IDS     (1u << ID_BITS)
+#define MOST    6000
+
+/* All keys, descending: the least is the last. */
+typedef struct slow {
+    uint64_t key[MOST];
+    uint32_t n;
+} slow;
+
+static void slow_push(slow *s, uint64_t key)
+{
+    uint32_t i = s->n++;
+    for (; i && s->key[i - 1] < key; i--)
+        s->key[i] = s->key[i - 1];
+    s->key[i] = key;
+}
+
+/* How far ahead the next events lie. */
+typedef enum shape { CONSTANT, UNIFORM, BIMODAL, GEOMETRIC, CLUSTERS, NOW, ONE_KEY, WIDE, SHRINKING, IDS_DOWN, SHAPES } shape;
+
+static uint64_t tick_after(htc_rng *rng, shape how, uint64_t now, uint64_t step)
+{
+    switch (how) {
+    case CONSTANT:
+        return now + 1000;
+    case UNIFORM:
+        return now + htc_rng_below(rng, 5000);
+    case BIMODAL:
+        return now + (htc_rng_below(rng, 10) ? htc_rng_below(rng, 20) : 100000 + htc_rng_below(rng, 20));
+    case GEOMETRIC: /* each part of the time axis holds as many as all that is behind it */
+        return now + (UINT64_C(1) << htc_rng_below(rng, 45));
+    case CLUSTERS:
+        return (now / 4096 + 1 + htc_rng_below(rng, 3)) * 4096 + htc_rng_below(rng, 2);
+    case NOW: /* nothing takes any time */
+    case IDS_DOWN:
+        return now + (htc_rng_below(rng, 400) == 0);
+    case ONE_KEY:
+        return now + (htc_rng_below(rng, 2000) == 0) * 7;
+    case WIDE:
+        return now + htc_rng_below(rng, UINT64_C(1) << 40);
+    case SHRINKING: /* each comes before those that were pushed earlier */
+        return now + (UINT64_C(1) << 40) / (1 + step % 4000);
+    case SHAPES:
+        break;
+    }
+    return now;
+}
+
+static uint32_t id_after(htc_rng *rng, shape how, uint64_t step)
+{
+    return how == ONE_KEY ? 5 : how == IDS_DOWN ? (uint32_t)(IDS - 1 - step % IDS) : (uint32_t)htc_rng_below(rng, IDS);
+}
+
+/* Grows and shrinks; every key that is popped is the least that there is. */
+static void agree(htc_rng *rng, shape first, shape then, uint32_t most)
+{
+    static slow s;
+    ladder     *q = NULL;
+    uint64_t    now = 0, key;
+    HOLDS(htc__ladder_create(NULL, most, ID_BITS, &q) == HTC_OK);
+    s.n = 0;
+    for (uint64_t step = 0; step < 6u * most; step++) {
+        shape    how = step < 3u * most ? first : then;
+        uint64_t push = s.n < most && (step < most || htc_rng_below(rng, 100) < (step % (2 * most) < most ? 70u : 35u));
+        if (push) {
+            key = tick_after(rng, how, now, step) << ID_BITS | id_after(rng, how, step);
+            slow_push(&s, key);
+            htc__ladder_push(q, key);
+        } else if (s.n) {
+            HOLDS(htc__ladder_pop(q, &key) && key == s.key[--s.n]);
+            now = key >> ID_BITS;
+        }
+        HOLDS(q->count == s.n);
+        HOLDS(q->chunks_used < q->chunks);
+    }
+    while (s.n)
+        HOLDS(htc__ladder_pop(q, &key) && key == s.key[--s.n]);
+    HOLDS(!htc__ladder_pop(q, &key));
+    htc__ladder_destroy(NULL, q);
+}
+
+Test(ladder, agrees_with_a_sorted_array)
+{
+    PROPERTY (rng, 240) {
+        shape    first = (shape)htc_rng_below(&rng, SHAPES), then = (shape)htc_rng_below(&rng, SHAPES);
+        uint32_t most = htc_rng_below(&rng, 8) ? (uint32_t)htc_rng_below(&rng, 1500) + 1 : MOST;
+        agree(&rng, first, then, most);
+    }
+}
+
+/* The hold model: as many as there may be are pending all the time. */
+Test(ladder, holds_as_many_as_it_has_room_for)
+{
+    PROPERTY (rng, 60) {
+        static slow s;
+        shape       how = (shape)htc_rng_below(&rng, SHAPES);
+        uint32_t    most = 1 + (uint32_t)htc_rng_below(&rng, 3000);
+        ladder     *q = NULL;
+        uint64_t    key;
+        HOLDS(htc__ladder_create(NULL, most, ID_BITS, &q) == HTC_OK);
+        s.n = 0;
+        for (uint32_t i = 0; i < most; i++) {
+            key = tick_after(&rng, how, 0, i) << ID_BITS | id_after(&rng, how, i);
+            slow_push(&s, key);
+            htc__ladder_push(q, key);
+        }
+        for (uint32_t i = 0; i < 4 * most; i++) {
+            HOLDS(htc__ladder_pop(q, &key) && key == s.key[--s.n]);
+            key = tick_after(&rng, how, key >> ID_BITS, i) << ID_BITS | id_after(&rng, how, i);
+            slow_push(&s, key);
+            htc__ladder_push(q, key);
+            HOLDS(q->chunks_used < q->chunks);
+        }
+        htc__ladder_destroy(NULL, q);
+    }
+}
+
+/* Many more than fit one sorted bucket, all the same: each is given once, and none costs a search. */
+Test(ladder, gives_equal_events_one_by_one)
+{
+    ladder  *q = NULL;
+    uint64_t key = 0;
+    cr_assert(eq(int, htc__ladder_create(NULL, 100000, ID_BITS, &q), HTC_OK));
+    for (int i = 0; i < 50000; i++)
+        htc__ladder_push(q, 7u << ID_BITS | 3);
+    for (int i = 0; i < 50000; i++)
+        htc__ladder_push(q, (7u + (i & 1)) << ID_BITS | 3);
+    for (int i = 0; i < 100000; i++) {
+        cr_assert(htc__ladder_pop(q, &key));
+        cr_assert(eq(u64, key, (i < 75000 ? 7u : 8u) << ID_BITS | 3));
+    }
+    cr_expect(!htc__ladder_pop(q, &key));
+    htc__ladder_destroy(NULL, q);
+}
+
+/* So that many rungs are needed, and are all given back. */
+Test(ladder, goes_down_to_single_keys)
+{
+    ladder  *q = NULL;
+    uint64_t before = 0, key;
+    htc_rng  rng = { 3 };
+    cr_assert(eq(int, htc__ladder_create(NULL, 200000, ID_BITS, &q), HTC_OK));
+    for (int i = 0; i < 200000; i++)
+        htc__ladder_push(q, (UINT64_C(1) << (i % 51)) + htc_rng_below(&rng, 600));
+    for (int i = 0; i < 200000; i++) {
+        cr_assert(htc__ladder_pop(q, &key) && key >= before);
+        before = key;
+    }
+    cr_expect(eq(u64, q->count, 0));
+    htc__ladder_destroy(NULL, q);
+}
+
+/* Bursts of events for ids just before the one that is now, at the same tick: each time another rung is needed, until there is none left. */
+Test(ladder, has_no_end_of_rungs)
+{
+    PROPERTY (rng, 40) {
+        static slow s;
+        ladder     *q = NULL;
+        uint64_t    last = (UINT64_C(1) << 30) - 1, key;
+        uint32_t    reach = 1 + (uint32_t)htc_rng_below(&rng, 5000);
+        HOLDS(htc__ladder_create(NULL, MOST, 30, &q) == HTC_OK);
+        s.n = 0;
+        while (s.n + 700 < MOST) {
+            for (int i = 0; i < 700; i++) {
+                key = last - (last ? htc_rng_below(&rng, last < reach ? last : reach) : 0);
+                slow_push(&s, key);
+                htc__ladder_push(q, key);
+            }
+            for (uint32_t i = 1 + (uint32_t)htc_rng_below(&rng, 3); i; i--) {
+                HOLDS(htc__ladder_pop(q, &last) && last == s.key[--s.n]);
+                HOLDS(q->rungs <= LADDER_RUNGS && q->chunks_used < q->chunks);
+            }
+        }
+        while (s.n)
+            HOLDS(htc__ladder_pop(q, &key) && key == s.key[--s.n]);
+        htc__ladder_destroy(NULL, q);
+    }
+}

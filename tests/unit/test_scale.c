@@ -1,0 +1,248 @@
+/* The engine of the scale models: order, lengths, what is conserved, and what the host says. */
+#include <math.h>
+
+#include "alloc_fail.h"
+#include "property.h"
+
+#include "htcsched/sim_scale.h"
+
+/* ---- a farm of cores that works off a bag ---- */
+
+typedef struct farm {
+    htc_scale_law law;
+    uint64_t      next, tasks, ends;
+    int           loses, doubles; /* an end that is not counted, or counted twice */
+    uint64_t      stop_after;
+    volatile int  stop;
+} farm;
+
+static void farm_event(htc_scale *s, void *ctx, uint32_t core)
+{
+    farm *f = ctx;
+    if (htc_scale_now(s)) {
+        f->ends++;
+        if (!f->loses || f->ends != 5)
+            htc_scale_end(s);
+        if (f->doubles && f->ends == 5)
+            htc_scale_end(s);
+        f->stop |= f->ends == f->stop_after;
+    }
+    if (f->next < f->tasks)
+        htc_scale_start(s, core, 1, htc_scale_length(s, &f->law, 1, f->next++));
+}
+
+static htc_scale *farm_open(farm *f, uint32_t cores, const htc_scale_host *host)
+{
+    htc_scale_options o = { .size = sizeof o, .seed = 9, .ids = cores, .cores = cores, .event = farm_event, .ctx = f, .host = host };
+    htc_scale        *s = NULL;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    htc_scale_submit(s, f->tasks);
+    for (uint32_t i = 0; i < cores; i++)
+        htc_scale_at(s, 0, i);
+    return s;
+}
+
+static htc_scale_report farm_run(farm *f, uint32_t cores)
+{
+    htc_scale       *s = farm_open(f, cores, NULL);
+    htc_scale_report r = { .size = sizeof r };
+    cr_assert(eq(int, htc_scale_run(s), HTC_OK));
+    cr_assert(eq(int, htc_scale_report_get(s, &r), HTC_OK));
+    htc_scale_destroy(s);
+    return r;
+}
+
+/* 1000 tasks of 1 s and 1 ms of delay on 100 cores: ten rounds. */
+Test(scale, runs_a_farm)
+{
+    farm             f = { .law = { .mean_ns = 1e9 }, .tasks = 1000 };
+    htc_scale_report r = farm_run(&f, 100);
+    cr_expect(eq(str, r.wrong, ""));
+    cr_expect(eq(u64, r.ended, 1000));
+    cr_expect(eq(u64, r.makespan, 10 * (HTC_SECOND + HTC_MS)));
+    cr_expect(eq(dbl, r.work_s, 1000));
+    cr_expect(eq(dbl, r.busy_s, 1000));
+    cr_expect(eq(dbl, r.bound_s, 10));
+    cr_expect(eq(u64, r.events, 1100));
+}
+
+/* The hash is that of this seed on every machine and with every compiler; exponential lengths are made of additions, multiplications and
+ * divisions alone. */
+Test(scale, is_the_same_run_everywhere)
+{
+    static const uint64_t expected[] = { UINT64_C(4759491371753516849), UINT64_C(13642043817922809106), UINT64_C(502822617256084906), UINT64_C(10355726322576344246) };
+    for (uint32_t kind = HTC_SCALE_CONSTANT; kind <= HTC_SCALE_LOGNORMAL; kind++) {
+        farm             f = { .law = { kind, 0, 4e9, kind == HTC_SCALE_UNIFORM || kind == HTC_SCALE_LOGNORMAL ? 0.5 : 0 }, .tasks = 20000 };
+        htc_scale_report r = farm_run(&f, 300);
+        cr_expect(eq(str, r.wrong, ""));
+        cr_expect(eq(u64, r.hash, expected[kind]), "kind %u", (unsigned)kind);
+    }
+}
+
+Test(scale, notices_what_is_not_conserved)
+{
+    farm             lost = { .law = { .mean_ns = 1e9 }, .tasks = 100, .loses = 1 }, twice = { .law = { .mean_ns = 1e9 }, .tasks = 100, .doubles = 1 };
+    htc_scale_report r = farm_run(&lost, 10);
+    cr_expect(strstr(r.wrong, "100 tasks were submitted and 99 ended") != NULL, "%s", r.wrong);
+    r = farm_run(&twice, 10);
+    cr_expect(strstr(r.wrong, "101 ended") != NULL, "%s", r.wrong);
+}
+
+/* A task that is counted where another one ended is noticed by the time that cores were busy. */
+static void early(htc_scale *s, void *ctx, uint32_t id)
+{
+    (void)ctx;
+    if (id == 0)
+        htc_scale_end(s); /* of the task that ends at id 1 */
+}
+
+Test(scale, notices_a_task_that_ends_at_another_time)
+{
+    htc_scale_options o = { .size = sizeof o, .ids = 2, .cores = 2, .event = early };
+    htc_scale_report  r = { .size = sizeof r };
+    htc_scale        *s = NULL;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    htc_scale_submit(s, 1);
+    htc_scale_start(s, 1, 0, 100);
+    htc_scale_at(s, 50, 0);
+    cr_assert(eq(int, htc_scale_run(s), HTC_OK) && eq(int, htc_scale_report_get(s, &r), HTC_OK));
+    cr_expect(strstr(r.wrong, "busy for 50 ticks, and the tasks have 100") != NULL, "%s", r.wrong);
+    htc_scale_messages(s, 3, 1, 1);
+    cr_assert(eq(int, htc_scale_report_get(s, &r), HTC_OK));
+    cr_expect(strstr(r.wrong, "of 3 messages") != NULL, "%s", r.wrong);
+    htc_scale_destroy(s);
+}
+
+/* ---- the host ---- */
+
+typedef struct watcher {
+    htc_ns   now;
+    uint64_t told, done;
+    double   rate;
+} watcher;
+
+static htc_ns clock_of(void *ctx)
+{
+    return ((watcher *)ctx)->now += 300 * HTC_MS;
+}
+
+static void note(void *ctx, const htc_scale_progress *p)
+{
+    watcher *w = ctx;
+    w->told++;
+    cr_expect(p->done >= w->done && p->done <= p->total);
+    w->done = p->done;
+    w->rate = p->rate;
+}
+
+Test(scale, is_stopped_and_goes_on_to_the_same_end)
+{
+    farm             whole = { .law = { HTC_SCALE_EXPONENTIAL, 0, 1e9, 0 }, .tasks = 200000 }, f = whole;
+    watcher          w = { 0 };
+    htc_scale_host   host = { .size = sizeof host, .stop = &f.stop, .clock = clock_of, .progress = note, .ctx = &w };
+    htc_scale_report expected = farm_run(&whole, 100), part = { .size = sizeof part }, r = part;
+    f.stop_after = 70000;
+    htc_scale *s = farm_open(&f, 100, &host);
+    cr_assert(eq(int, htc_scale_run(s), HTC_AGAIN));
+    cr_assert(eq(int, htc_scale_report_get(s, &part), HTC_OK));
+    cr_expect(eq(u32, part.finished, 0) && eq(str, part.wrong, ""));
+    cr_expect(part.ended >= 70000 && part.ended < 70000 + 20000 && part.busy_s > 0 && part.busy_s <= part.work_s);
+    cr_expect(w.told > 2 && w.rate > 0);
+    f.stop = 0;
+    cr_assert(eq(int, htc_scale_run(s), HTC_OK));
+    cr_assert(eq(int, htc_scale_report_get(s, &r), HTC_OK));
+    cr_expect(eq(u64, r.hash, expected.hash) && eq(u64, r.makespan, expected.makespan));
+    htc_scale_destroy(s);
+}
+
+Test(scale, says_what_it_needs_and_refuses_more_than_is_allowed)
+{
+    htc_scale_host    host = { .size = sizeof host, .memory_max = 64 << 20 };
+    htc_scale_options o = { .size = sizeof o, .ids = 100000000, .event = early, .host = &host };
+    htc_scale        *s = NULL;
+    htc_error         e = { 0 };
+    uint64_t          bytes = 0;
+    cr_assert(eq(int, htc_scale_memory(&o, &bytes), HTC_OK));
+    cr_expect(bytes > 8u * 100000000u && bytes < 9u * 100000000u);
+    cr_expect(eq(int, htc_scale_create(NULL, &o, &s, &e), HTC_ETOOBIG));
+    cr_expect(strstr(e.text, "64 MiB are allowed") != NULL && s == NULL, "%s", e.text);
+    o.ids = 1000;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, &e), HTC_OK));
+    htc_scale_destroy(s);
+}
+
+Test(scale, refuses_wrong_use)
+{
+    htc_scale_options o = { .size = sizeof o, .ids = 4, .events_max = 2, .event = early };
+    htc_scale        *s = NULL;
+    cr_expect(eq(int, htc_scale_create(NULL, NULL, &s, NULL), HTC_EINVAL));
+    o.ids = 0;
+    cr_expect(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_EINVAL));
+    o.ids = 4;
+    o.event = NULL;
+    cr_expect(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_EINVAL));
+    o.event = early;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    cr_expect(eq(int, htc_scale_at(s, 5, 4), HTC_EINVAL));
+    cr_expect(eq(int, htc_scale_at(s, UINT64_C(1) << 62, 3), HTC_ETOOBIG));
+    cr_expect(eq(int, htc_scale_at(s, 5, 3), HTC_OK) && eq(int, htc_scale_at(s, 5, 2), HTC_OK));
+    cr_expect(eq(int, htc_scale_at(s, 5, 1), HTC_EFULL));
+    cr_expect(eq(int, htc_scale_run(s), HTC_EINVAL), "the first mistake is what the run answers");
+    htc_scale_destroy(s);
+    htc_scale_destroy(NULL);
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_UNIFORM, 0, 5, 1.5 }), HTC_EINVAL));
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_LOGNORMAL, 0, 5, 1.5 }), HTC_OK));
+}
+
+Test(scale, ends_without_memory)
+{
+    htc_scale_options o = { .size = sizeof o, .ids = 4, .event = early };
+    for (size_t n = 1; n <= 3; n++) {
+        alloc_fail f = alloc_fail_at(n);
+        htc_env    env = alloc_fail_env(&f);
+        htc_scale *s = NULL;
+        cr_expect(eq(int, htc_scale_create(&env, &o, &s, NULL), HTC_ENOMEM));
+        cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0));
+    }
+}
+
+/* ---- lengths ---- */
+
+/* 10^5 draws: the mean of n independent ones with deviation d is off by 6 d / sqrt(n) once in 10^9; the seed is fixed. */
+Test(scale, lengths_have_their_mean_and_spread)
+{
+    static const struct {
+        htc_scale_law law;
+        double        cv;
+    } cases[] = { { { HTC_SCALE_CONSTANT, 0, 5e9, 0 }, 0 },         { { HTC_SCALE_UNIFORM, 0, 5e9, 1 }, 0.57735 },
+                  { { HTC_SCALE_EXPONENTIAL, 0, 5e9, 0 }, 1 },      { { HTC_SCALE_LOGNORMAL, 0, 5e9, 0.3 }, 0.3 },
+                  { { HTC_SCALE_LOGNORMAL, 0, 5e9, 0.8 }, 0.8 } };
+    htc_scale_options o = { .size = sizeof o, .ids = 1, .event = early, .tick_ns = HTC_US };
+    htc_scale        *s = NULL;
+    const int         n = 100000;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        double sum = 0, squares = 0;
+        for (int i = 0; i < n; i++) {
+            double x = (double)htc_scale_length(s, &cases[k].law, k, (uint64_t)i) * 1e3;
+            sum += x;
+            squares += x * x;
+        }
+        double mean = sum / n, cv = sqrt(fmax(0, squares / n - mean * mean)) / mean;
+        cr_expect(fabs(mean / 5e9 - 1) <= 6 * cases[k].cv / sqrt(n) + 1e-6, "case %zu: mean %g", k, mean);
+        cr_expect(fabs(cv - cases[k].cv) < 0.03, "case %zu: cv %g", k, cv);
+    }
+    htc_scale_destroy(s);
+}
+
+/* A stream's draws are those of no other stream, and do not depend on what was drawn before. */
+Test(scale, draws_have_no_order)
+{
+    htc_scale_options o = { .size = sizeof o, .ids = 1, .event = early, .seed = 4 };
+    htc_scale        *s = NULL;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    uint64_t late = htc_scale_hash(s, 2, 1000), early_ = htc_scale_hash(s, 2, 0);
+    cr_expect(eq(u64, htc_scale_hash(s, 2, 0), early_) && eq(u64, htc_scale_hash(s, 2, 1000), late));
+    cr_expect(late != early_ && htc_scale_hash(s, 3, 0) != early_ && htc_scale_hash(s, 1, 1000) != late);
+    htc_scale_destroy(s);
+}
