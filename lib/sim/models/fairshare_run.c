@@ -1,0 +1,229 @@
+/* A run of the fair-share model from its options to its report. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/order.h"
+#include "core/util.h"
+#include "sim/models/fairshare.h"
+
+/* ---- options ---- */
+
+static htc_status known(const htc_sim_fairshare_options *in, htc_sim_fairshare_options *o)
+{
+    *o = (htc_sim_fairshare_options){ .size = sizeof *o };
+    htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_fairshare_options, tick_ns)) : HTC_EINVAL;
+    o->tick_ns = o->tick_ns ? o->tick_ns : HTC_MS;
+    if (status == HTC_OK && (o->cores < 1 || o->cores > HTC_SIM_FAIRSHARE_CORES_MAX || !o->users || o->n_users < 1 || o->n_users > HTC_SIM_FAIRSHARE_USERS_MAX ||
+                             !o->jobs || o->n_jobs < 1 || o->n_jobs > HTC_SIM_FAIRSHARE_JOBS_MAX || o->policy > HTC_ALLOT_FCFS))
+        status = HTC_EINVAL;
+    return status;
+}
+
+static uint64_t tables(const htc_sim_fairshare_options *o)
+{
+    return o->cores * sizeof(uint32_t) + o->n_users * (sizeof(fair_user) + sizeof(htc_allot_user) + sizeof(htc_allot_change) + sizeof(uint64_t)) +
+           o->n_jobs * (sizeof(fair_job) + sizeof(size_t));
+}
+
+static htc_scale_options engine_of(const htc_sim_fairshare_options *o, fair *m)
+{
+    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = o->cores + FAIR_IDS, .cores = o->cores, .tick_ns = o->tick_ns,
+                                .event = htc__fair_event, .ctx = m, .host = o->host };
+}
+
+htc_status htc_sim_fairshare_memory(const htc_sim_fairshare_options *options, uint64_t *bytes)
+{
+    htc_sim_fairshare_options o;
+    htc_status                status = bytes ? known(options, &o) : HTC_EINVAL;
+    uint64_t                  engine = 0;
+    if (status == HTC_OK) {
+        htc_scale_options e = engine_of(&o, NULL);
+        status = htc_scale_memory(&e, &engine);
+    }
+    if (status == HTC_OK)
+        *bytes = sizeof(fair) + tables(&o) + engine;
+    return status;
+}
+
+static htc_status check_users(const htc_sim_fairshare_options *o, htc_error *error)
+{
+    for (size_t i = 0; i < o->n_users; i++)
+        if (!(o->users[i].weight >= 0) || o->users[i].weight > (double)HTC_ALLOT_WEIGHT_MAX / (double)HTC_ALLOT_WEIGHT_ONE || o->users[i].fixed > 1)
+            return htc__error(error, HTC_EINVAL, "the weight of user %zu is out of range", i);
+    return HTC_OK;
+}
+
+static htc_status check_jobs(const htc_sim_fairshare_options *o, uint64_t fixed, htc_error *error)
+{
+    uint64_t tasks = 0;
+    for (size_t i = 0; i < o->n_jobs; i++) {
+        const htc_sim_fairshare_job *j = &o->jobs[i];
+        if (j->user >= o->n_users || j->tasks == 0 || htc_scale_law_check(&j->length) != HTC_OK || j->tasks > UINT64_MAX / 2 - tasks)
+            return htc__error(error, HTC_EINVAL, "job %zu has no such user, no tasks, or lengths that are no distribution", i);
+        if (o->policy == HTC_ALLOT_STATIC && fixed && !o->users[j->user].fixed)
+            return htc__error(error, HTC_EINVAL, "job %zu would never run: its user has no share under the policy static", i);
+        tasks += j->tasks;
+    }
+    if (o->policy == HTC_ALLOT_STATIC && (fixed ? fixed : o->n_users) > o->cores)
+        return htc__error(error, HTC_EINVAL, "%llu cores cannot be split among %llu users for good", (unsigned long long)o->cores,
+                          (unsigned long long)(fixed ? fixed : o->n_users));
+    return HTC_OK;
+}
+
+/* ---- a run ---- */
+
+static uint64_t ticks(const fair *m, htc_ns span)
+{
+    return htc_scale_ticks(m->scale, span);
+}
+
+static int before_arrival(const void *ctx, size_t a, size_t b)
+{
+    const fair_job *job = ctx;
+    return job[a].arrival != job[b].arrival ? job[a].arrival < job[b].arrival : a < b;
+}
+
+static void fill(fair *m, uint64_t fixed)
+{
+    const htc_sim_fairshare_options *o = &m->options;
+    m->launch = ticks(m, o->launch_ns);
+    m->pull = ticks(m, o->pull_ns);
+    m->leave = ticks(m, o->leave_ns);
+    m->gap = ticks(m, o->gap_ns);
+    m->sample = o->sample_ns && !ticks(m, o->sample_ns) ? 1 : ticks(m, o->sample_ns);
+    for (uint64_t c = 0; c < o->cores; c++)
+        m->core[c] = (uint32_t)c + 1;
+    m->free = o->cores;
+    for (size_t u = 0; u < o->n_users; u++) {
+        m->user[u] = (fair_user){ .first = FAIR_NONE, .submitted = UINT64_MAX };
+        m->view[u] = (htc_allot_user){ .weight = htc_allot_weight(o->users[u].weight > 0 ? o->users[u].weight : 1), .arrival = u, .id = u,
+                                       .fixed = !fixed || o->users[u].fixed };
+    }
+    for (size_t j = 0; j < o->n_jobs; j++) {
+        m->job[j] = (fair_job){ .user = o->jobs[j].user, .next = FAIR_NONE, .tasks = o->jobs[j].tasks, .arrival = ticks(m, o->jobs[j].arrival),
+                                .stream = htc__scale_stream(o->seed, j), .length = htc__scale_drawer_of(&o->jobs[j].length, o->tick_ns) };
+        m->arrivals[j] = j;
+        m->tasks += o->jobs[j].tasks;
+    }
+    m->left = m->tasks;
+    htc__order_sort(m->arrivals, o->n_jobs, before_arrival, m->job);
+}
+
+static void close_model(fair *m)
+{
+    size_t users = m->options.n_users, jobs = m->options.n_jobs;
+    htc_scale_destroy(m->scale);
+    htc__free(&m->env, m->core, m->options.cores * sizeof *m->core);
+    htc__free(&m->env, m->user, users * sizeof *m->user);
+    htc__free(&m->env, m->view, users * sizeof *m->view);
+    htc__free(&m->env, m->change, users * sizeof *m->change);
+    htc__free(&m->env, m->held, users * sizeof *m->held);
+    htc__free(&m->env, m->job, jobs * sizeof *m->job);
+    htc__free(&m->env, m->arrivals, jobs * sizeof *m->arrivals);
+}
+
+static htc_status open_model(fair *m, htc_error *error)
+{
+    size_t            users = m->options.n_users, jobs = m->options.n_jobs;
+    htc_scale_options e = engine_of(&m->options, m);
+    for (size_t j = 0; j < jobs; j++)
+        e.tasks += m->options.jobs[j].tasks;
+    htc_status status = htc_scale_create(&m->env, &e, &m->scale, error);
+    if (status != HTC_OK)
+        return status;
+    m->core = htc__alloc_raw(&m->env, m->options.cores * sizeof *m->core);
+    m->user = htc__alloc_raw(&m->env, users * sizeof *m->user);
+    m->view = htc__alloc_raw(&m->env, users * sizeof *m->view);
+    m->change = htc__alloc_raw(&m->env, users * sizeof *m->change);
+    m->held = htc__alloc_raw(&m->env, users * sizeof *m->held);
+    m->job = htc__alloc_raw(&m->env, jobs * sizeof *m->job);
+    m->arrivals = htc__alloc_raw(&m->env, jobs * sizeof *m->arrivals);
+    if (!m->core || !m->user || !m->view || !m->change || !m->held || !m->job || !m->arrivals)
+        return htc__error(error, HTC_ENOMEM, "no memory for the model");
+    return HTC_OK;
+}
+
+/* ---- what is told ---- */
+
+static double seconds(const fair *m, uint64_t n)
+{
+    return (double)n * (double)m->options.tick_ns / 1e9;
+}
+
+static void tell_users(const fair *m, htc_sim_fairshare_result *results)
+{
+    uint64_t now = htc_scale_now(m->scale);
+    for (size_t u = 0; results && u < m->options.n_users; u++) {
+        const fair_user *user = &m->user[u];
+        uint64_t         held = m->view[u].agents + m->view[u].draining; /* none, once all has ended */
+        results[u] = (htc_sim_fairshare_result){ .tasks = user->tasks, .ended = user->ended, .submitted = HTC_NEVER, .agents = user->agents_started,
+                                                 .core_s = seconds(m, held * now - user->held_since), .work_s = seconds(m, user->work) };
+        if (user->tasks)
+            results[u].submitted = user->submitted * m->options.tick_ns;
+        if (user->ended) {
+            results[u].makespan = (user->last_end - user->submitted) * m->options.tick_ns;
+            results[u].response_s = seconds(m, user->response) / (double)user->ended;
+        }
+    }
+}
+
+static void tell(const fair *m, htc_sim_fairshare_report *r)
+{
+    uint64_t engine = 0;
+    htc_scale_report_get(m->scale, &r->scale);
+    (void)htc_sim_fairshare_memory(&m->options, &engine);
+    r->memory = engine;
+    r->divisions = m->divisions;
+    for (size_t u = 0; u < m->options.n_users; u++)
+        r->agents += m->user[u].agents_started;
+    double span = (double)r->scale.makespan / 1e9;
+    r->throughput = span > 0 ? (double)r->scale.ended / span : 0;
+    r->efficiency = span > 0 ? r->scale.busy_s / ((double)m->options.cores * span) : 0;
+    r->idle_s = seconds(m, m->idle);
+    r->fairness = m->samples ? m->fairness / (double)m->samples : 1;
+    if (!r->interrupted && !r->scale.wrong[0] && (m->free != m->options.cores || m->queued || m->running))
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu of %llu cores are free in the end", (unsigned long long)m->free, (unsigned long long)m->options.cores);
+}
+
+htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_options *options, htc_sim_fairshare_report *report,
+                                 htc_sim_fairshare_result *results, htc_error *error)
+{
+    htc_sim_fairshare_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
+    fair                     m = { 0 };
+    uint64_t                 bytes = 0, fixed = 0;
+    htc_status               status = report && report->size >= offsetof(htc_sim_fairshare_report, scale) ? known(options, &m.options) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return htc__error(error, status, "the options of the run are out of range");
+    status = check_users(&m.options, error);
+    for (size_t u = 0; status == HTC_OK && u < m.options.n_users; u++)
+        fixed += m.options.users[u].fixed;
+    if (status == HTC_OK)
+        status = check_jobs(&m.options, fixed, error);
+    if (status != HTC_OK)
+        return status;
+    (void)htc_sim_fairshare_memory(&m.options, &bytes);
+    if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
+        return htc__error(error, HTC_ETOOBIG, "%llu cores, %zu users and %zu jobs need %llu MiB, and %llu MiB are allowed", (unsigned long long)m.options.cores,
+                          m.options.n_users, m.options.n_jobs, (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
+    if (env)
+        m.env = *env;
+    m.allot = (htc_allot_options){ .size = sizeof m.allot, .policy = m.options.policy, .min_agents = m.options.min_agents,
+                                   .fixed_users = fixed ? fixed : m.options.n_users };
+    status = open_model(&m, error);
+    if (status == HTC_OK) {
+        fill(&m, fixed);
+        htc__fair_begin(&m);
+        status = htc_scale_run(m.scale);
+        r.interrupted = status == HTC_AGAIN;
+        if (status < 0)
+            htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
+        status = status == HTC_AGAIN ? HTC_OK : status;
+    }
+    if (status == HTC_OK) {
+        tell(&m, &r);
+        tell_users(&m, results);
+        status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_fairshare_report, scale));
+    }
+    close_model(&m);
+    return status;
+}

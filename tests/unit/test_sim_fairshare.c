@@ -1,0 +1,238 @@
+/* The scale model of fair sharing: exact where the figures follow from arithmetic, the same run everywhere, and nothing lost. */
+#include <math.h>
+
+#include "alloc_fail.h"
+#include "property.h"
+
+#include "htcsched/sim_fairshare.h"
+
+#define S HTC_SECOND
+
+/* ---- the worked example (P 2.2): 100 cores, nothing takes time but tasks ---- */
+
+typedef struct course {
+    uint64_t cores[400][4], queued[400];
+} course;
+
+static void note(void *ctx, const htc_sim_fairshare_sample *s)
+{
+    course  *c = ctx;
+    uint64_t at = s->at / S;
+    if (at >= 400)
+        return;
+    c->queued[at] = s->queued;
+    for (size_t u = 0; u < s->n_users; u++)
+        c->cores[at][u] = s->cores[u];
+}
+
+Test(sim_fairshare, is_the_worked_example)
+{
+    static const struct {
+        unsigned at, a, b, c, queued;
+    } expected[] = { { 0, 100, 0, 0, 100 },  { 50, 100, 0, 0, 150 }, { 100, 50, 50, 0, 50 }, { 150, 50, 50, 0, 70 },
+                     { 160, 80, 0, 20, 20 }, { 200, 50, 0, 20, 0 },  { 260, 20, 0, 0, 0 },   { 299, 20, 0, 0, 0 } };
+    static const htc_sim_fairshare_user users[3] = { { .weight = 1 }, { .weight = 1 }, { .weight = 1 } };
+    const htc_sim_fairshare_job         jobs[] = { { .user = 0, .tasks = 200, .length.mean_ns = 100 * (double)S },
+                                                   { .user = 2, .tasks = 20, .arrival = 150 * S, .length.mean_ns = 100 * (double)S },
+                                                   { .user = 1, .tasks = 50, .arrival = 50 * S, .length.mean_ns = 60 * (double)S } };
+    course                    c = { 0 };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 100, .policy = HTC_ALLOT_EQ1, .users = users, .n_users = 3, .jobs = jobs, .n_jobs = 3,
+                                    .sample_ns = S, .sample = note, .sample_ctx = &c };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_sim_fairshare_result  u[3];
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, u, NULL), HTC_OK));
+    cr_expect(eq(str, r.scale.wrong, ""));
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        unsigned at = expected[i].at;
+        cr_expect(eq(u64, c.cores[at][0], expected[i].a) && eq(u64, c.cores[at][1], expected[i].b) && eq(u64, c.cores[at][2], expected[i].c), "t = %u", at);
+        cr_expect(eq(u64, c.queued[at], expected[i].queued), "t = %u", at);
+    }
+    cr_expect(eq(u64, u[0].makespan, 300 * S) && eq(u64, u[1].makespan, 110 * S) && eq(u64, u[2].makespan, 110 * S));
+    cr_expect(eq(u64, r.scale.makespan, 300 * S));
+    cr_expect(eq(dbl, r.scale.busy_s, 200 * 100 + 50 * 60 + 20 * 100));
+    cr_expect(eq(dbl, u[0].core_s, 20000) && eq(dbl, u[0].work_s, 20000));
+    cr_expect(eq(dbl, r.idle_s, 0));
+}
+
+/* ---- four bags, one every 600 s, tasks of 760 s: rows with equal lengths of the table of makespans ---- */
+
+static void four_bags(uint64_t cores, uint32_t policy, const uint64_t *bags, const double *makespans)
+{
+    static const htc_sim_fairshare_user users[4] = { { 0 } };
+    htc_sim_fairshare_job               jobs[4];
+    for (uint32_t i = 0; i < 4; i++)
+        jobs[i] = (htc_sim_fairshare_job){ .user = i, .tasks = bags[i], .arrival = i * 600 * S, .length.mean_ns = 760 * (double)S };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = cores, .policy = policy, .users = users, .n_users = 4, .jobs = jobs, .n_jobs = 4 };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_sim_fairshare_result  u[4];
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, u, NULL), HTC_OK));
+    cr_expect(eq(str, r.scale.wrong, ""));
+    for (int i = 0; i < 4; i++)
+        cr_expect(eq(dbl, (double)u[i].makespan / 1e9, makespans[i]), "%u cores, policy %u, user %d", (unsigned)cores, policy, i);
+}
+
+Test(sim_fairshare, has_the_published_makespans)
+{
+    static const uint64_t small[] = { 1000, 500, 250, 100 }, large[] = { 2000, 1000, 500, 250 };
+    four_bags(360, HTC_ALLOT_STATIC, small, (const double[]){ 9120, 4560, 2280, 1520 });
+    four_bags(360, HTC_ALLOT_EQ1, small, (const double[]){ 4560, 3200, 2600, 2000 });
+    four_bags(480, HTC_ALLOT_STATIC, large, (const double[]){ 12920, 6840, 3800, 2280 });
+    four_bags(480, HTC_ALLOT_EQ1, large, (const double[]){ 6080, 4720, 3360, 2760 });
+    four_bags(954, HTC_ALLOT_EQ1, large, (const double[]){ 3040, 2440, 1840, 1240 });
+}
+
+/* ---- any run ---- */
+
+static void draw_run(htc_rng *rng, htc_sim_fairshare_user *users, htc_sim_fairshare_job *jobs, htc_sim_fairshare_options *o)
+{
+    *o = (htc_sim_fairshare_options){ .size = sizeof *o, .seed = htc_rng_next(rng), .cores = 1 + htc_rng_below(rng, 200), .policy = (uint32_t)htc_rng_below(rng, 4),
+                                      .min_agents = (uint32_t)htc_rng_below(rng, 3), .users = users, .n_users = 1 + htc_rng_below(rng, 8), .jobs = jobs,
+                                      .n_jobs = 1 + htc_rng_below(rng, 30), .sample_ns = 5 * S };
+    htc_ns *delays[] = { &o->launch_ns, &o->pull_ns, &o->leave_ns, &o->gap_ns };
+    for (int i = 0; i < 4; i++)
+        *delays[i] = htc_rng_below(rng, 2) * htc_rng_below(rng, 3 * S);
+    if (o->policy == HTC_ALLOT_STATIC && o->cores < o->n_users)
+        o->cores = o->n_users;
+    for (size_t u = 0; u < o->n_users; u++)
+        users[u] = (htc_sim_fairshare_user){ .weight = (double)(1 + htc_rng_below(rng, 5)) };
+    for (size_t j = 0; j < o->n_jobs; j++) {
+        uint32_t kind = (uint32_t)htc_rng_below(rng, 4);
+        jobs[j] = (htc_sim_fairshare_job){ .user = (uint32_t)htc_rng_below(rng, o->n_users), .tasks = 1 + htc_rng_below(rng, 300),
+                                           .arrival = htc_rng_below(rng, 100 * S),
+                                           .length = { kind, 0, (double)htc_rng_below(rng, 20 * S), kind % 2 ? 0.5 : 0 } };
+    }
+}
+
+Test(sim_fairshare, loses_nothing_and_is_the_same_again)
+{
+    PROPERTY (rng, 200) {
+        htc_sim_fairshare_user    users[8];
+        htc_sim_fairshare_job     jobs[30];
+        htc_sim_fairshare_result  result[8];
+        htc_sim_fairshare_options o;
+        htc_sim_fairshare_report  r = { .size = sizeof r }, again = r;
+        draw_run(&rng, users, jobs, &o);
+        HOLDS(htc_sim_fairshare_run(NULL, &o, &r, result, NULL) == HTC_OK);
+        HOLDS(htc_sim_fairshare_run(NULL, &o, &again, NULL, NULL) == HTC_OK);
+        cr_assert(eq(str, r.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
+        HOLDS(r.scale.hash == again.scale.hash);
+        double   core_s = 0;
+        uint64_t tasks = 0;
+        for (size_t u = 0; u < o.n_users; u++) {
+            HOLDS(result[u].ended == result[u].tasks && result[u].core_s >= result[u].work_s - 1e-6);
+            core_s += result[u].core_s;
+            tasks += result[u].tasks;
+        }
+        HOLDS(tasks == r.scale.ended);
+        HOLDS(r.efficiency <= 1 + 1e-9 && r.fairness <= 1 + 1e-9);
+        /* a policy that divides all leaves no core idle but between two divisions */
+        HOLDS(o.policy == HTC_ALLOT_STATIC || o.gap_ns || r.idle_s == 0);
+    }
+}
+
+/* Twice the weight, twice the cores while both have tasks. */
+Test(sim_fairshare, shares_by_weight)
+{
+    static const htc_sim_fairshare_user users[] = { { .weight = 1 }, { .weight = 2 } };
+    const htc_sim_fairshare_job         jobs[] = { { .user = 0, .tasks = 3000, .length.mean_ns = 10 * (double)S }, { .user = 1, .tasks = 3000, .length.mean_ns = 10 * (double)S } };
+    course                              c = { 0 };
+    htc_sim_fairshare_options           o = { .size = sizeof o, .cores = 300, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 2, .jobs = jobs, .n_jobs = 2,
+                                              .sample_ns = S, .sample = note, .sample_ctx = &c };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK));
+    cr_expect(eq(u64, c.cores[100][0], 100) && eq(u64, c.cores[100][1], 200));
+    cr_expect(r.fairness > 0.999);
+}
+
+/* 60 users, 500 cores: the hash that gcc and clang, optimised and sanitised, come to. */
+Test(sim_fairshare, is_the_same_run_everywhere)
+{
+    static htc_sim_fairshare_user users[60];
+    static htc_sim_fairshare_job  jobs[120];
+    for (uint32_t i = 0; i < 60; i++)
+        users[i].weight = 1 + i % 3;
+    for (uint32_t i = 0; i < 120; i++)
+        jobs[i] = (htc_sim_fairshare_job){ .user = i % 60, .tasks = 50 + i, .arrival = i * 7 * S, .length = { HTC_SCALE_LOGNORMAL, 0, 300 * (double)S, 0.8 } };
+    htc_sim_fairshare_options o = { .size = sizeof o, .seed = 5, .cores = 500, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 60, .jobs = jobs, .n_jobs = 120,
+                                    .launch_ns = 5 * S, .pull_ns = 2 * HTC_MS, .gap_ns = 50 * HTC_MS };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK));
+    cr_expect(eq(str, r.scale.wrong, ""));
+    cr_expect(eq(u64, r.scale.hash, UINT64_C(6808714755867986808)));
+}
+
+/* ---- the host ---- */
+
+static volatile int stop;
+
+static void stop_at_once(void *ctx, const htc_scale_progress *p)
+{
+    (void)ctx;
+    cr_expect(eq(u64, p->total, 100000), "all tasks are expected, arrived or not");
+    stop = 1;
+}
+
+Test(sim_fairshare, says_what_it_had_when_it_is_stopped)
+{
+    static const htc_sim_fairshare_user user = { .weight = 1 };
+    const htc_sim_fairshare_job         jobs[] = { { .tasks = 60000, .length.mean_ns = 1e9 }, { .tasks = 40000, .arrival = 4000 * S, .length.mean_ns = 1e9 } };
+    htc_scale_host                      host = { .size = sizeof host, .stop = &stop, .progress = stop_at_once };
+    htc_sim_fairshare_options           o = { .size = sizeof o, .cores = 10, .users = &user, .n_users = 1, .jobs = jobs, .n_jobs = 2, .host = &host };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    htc_sim_fairshare_result            u;
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, &u, NULL), HTC_OK));
+    cr_expect(eq(u32, r.interrupted, 1) && eq(str, r.scale.wrong, ""));
+    cr_expect(u.ended > 10000 && u.ended < 60000 && u.ended == r.scale.ended);
+    cr_expect(fabs(u.core_s - (double)u.ended) <= 10);
+}
+
+Test(sim_fairshare, refuses_what_cannot_be_run)
+{
+    htc_sim_fairshare_user    users[2] = { { .weight = 1, .fixed = 1 }, { .weight = 1 } };
+    htc_sim_fairshare_job     job = { .user = 1, .tasks = 1 };
+    htc_scale_host            host = { .size = sizeof host, .memory_max = 1 << 20 };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 1000000, .users = users, .n_users = 2, .jobs = &job, .n_jobs = 1, .host = &host };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_error                 e;
+    uint64_t                  bytes = 0;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, &e), HTC_ETOOBIG));
+    cr_expect(strstr(e.text, "1 MiB are allowed") != NULL, "%s", e.text);
+    cr_assert(eq(int, htc_sim_fairshare_memory(&o, &bytes), HTC_OK));
+    cr_expect(bytes > 12000000 && bytes < 30000000);
+    o.cores = 1;
+    host.memory_max = 0;
+    o.policy = HTC_ALLOT_STATIC;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    cr_expect(strstr(e.text, "would never run") != NULL, "%s", e.text);
+    o.policy = HTC_ALLOT_EQ1;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, &e), HTC_OK));
+    job.user = 2;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    job.user = 0;
+    users[0].weight = NAN;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    users[0].weight = 1;
+    job.length.mean_ns = 1e18;
+    job.tasks = 1u << 30;
+    o.tick_ns = 1;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, &e), HTC_ETOOBIG));
+    cr_expect(strstr(e.text, "make them longer") != NULL, "%s", e.text);
+    o.cores = 0;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EINVAL));
+}
+
+Test(sim_fairshare, ends_without_memory)
+{
+    htc_sim_fairshare_user    user = { .weight = 1 };
+    htc_sim_fairshare_job     job = { .tasks = 5, .length.mean_ns = 1e9 };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 2, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1 };
+    htc_status                status = HTC_ENOMEM;
+    for (size_t n = 1; status != HTC_OK; n++) {
+        alloc_fail               f = alloc_fail_at(n);
+        htc_env                  env = alloc_fail_env(&f);
+        htc_sim_fairshare_report r = { .size = sizeof r };
+        status = htc_sim_fairshare_run(&env, &o, &r, NULL, NULL);
+        cr_expect(status == HTC_OK || status == HTC_ENOMEM, "allocation %zu", n);
+        cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
+    }
+}
