@@ -5,7 +5,7 @@
 #include "htcsched/sim_store.h"
 #include "htcsched/sim_system.h"
 
-enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BROKEN = 3 };
+enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BROKEN = 3, EXIT_STOPPED = 4 };
 
 typedef enum fuzz_scenario { SCENARIO_STORE = 0, SCENARIO_SYSTEM, SCENARIO_FLOWS } fuzz_scenario; /* FLOWS: a system with flows */
 

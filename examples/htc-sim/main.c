@@ -5,6 +5,7 @@
 
 #include "flow.h"
 #include "fuzz.h"
+#include "study/study_command.h"
 
 #define PART 1000u /* seeds of one line of what is kept */
 
@@ -57,6 +58,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "flow") == 0)
         return flow_command(argc - 1, argv + 1);
+    if (argc > 1 && (strcmp(argv[1], "run") == 0 || strcmp(argv[1], "fairshare") == 0))
+        return study_command(argc - 1, argv + 1);
     fuzz_options o;
     int          done, ends = fuzz_options_read(argc, argv, &o, &done);
     return done ? ends : fuzz(&o);

@@ -9,6 +9,7 @@
 
 #include "flow.h"
 #include "fuzz.h"
+#include "study/study_command.h"
 
 static const char help[] =
     "usage: htc-sim fuzz [--seeds A..B | --seed S] [options]\n"
@@ -176,7 +177,7 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         if (option == HELP || option == VERSION) {
             fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
             if (option == HELP)
-                printf("\n%s", flow_help);
+                printf("\n%s\n%s", flow_help, study_help);
             return EXIT_FINE;
         }
         if (option == '?')
@@ -187,9 +188,9 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("a command is missing: fuzz or flow");
+        return usage("a command is missing: fuzz, flow, run or fairshare");
     if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz and flow are there, the command comes first", argv[optind]);
+        return usage("there is no command %s: fuzz, flow, run and fairshare are there, the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)

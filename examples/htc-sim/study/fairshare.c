@@ -1,0 +1,230 @@
+#include "fairshare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- its settings ---- */
+
+const setting fairshare_table[] = {
+    { "sim.model", SET_CHOICE, "fairshare", 0, 0, "fairshare" },
+    { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
+    { "sim.tick", SET_SPAN, "1ms", 0, 0, "a span: 1ms, 1us" },
+    { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
+    { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
+    { "cluster.cores", SET_COUNT, "1000", 1, 1073741824, "a number from 1 to 1073741824" },
+    { "cluster.launch", SET_SPAN, "0", 0, 0, "a span" },
+    { "cluster.pull", SET_SPAN, "0", 0, 0, "a span" },
+    { "cluster.leave", SET_SPAN, "0", 0, 0, "a span" },
+    { "fair.policy", SET_CHOICE, "maxmin", 0, 0, "eq1|static|maxmin|fcfs" }, /* in the order of htc_allot_policy */
+    { "fair.min_agents", SET_COUNT, "1", 0, 1e6, "a number from 0 to 1000000" },
+    { "fair.gap", SET_SPAN, "50ms", 0, 0, "a span" },
+    { "workload.users", SET_COUNT, "0", 0, 1048576, "a number from 0 to 1048576" },
+    { "workload.jobs", SET_COUNT, "1", 1, 1e6, "a number from 1 to 1000000" },
+    { "workload.tasks", SET_COUNTS, "1000", 1, 1e12, "a number from 1 to 10^12, or two: A..B" },
+    { "workload.length", SET_LAW, "60s", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "workload.arrival", SET_LAW, "0", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "workload.weight", SET_COUNTS, "1", 1, 1e6, "a number from 1 to 1000000, or two: A..B" },
+    { "user.*.weight", SET_REAL, "1", 0.001, 1e6, "a number from 0.001 to 1000000" },
+    { "user.*.share", SET_CHOICE, "on", 0, 0, "off|on" },
+    { "job.*.user", SET_WORD, NULL, 0, 0, "the name of a user" },
+    { "job.*.tasks", SET_COUNT, "1000", 1, 1e12, "a number from 1 to 10^12" },
+    { "job.*.length", SET_LAW, "60s", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "job.*.arrival", SET_SPAN, "0", 0, 0, "a span" },
+    { NULL, 0, NULL, 0, 0, NULL },
+};
+
+/* ---- the workload ---- */
+
+static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
+{
+    *e = (htc_error){ .status = status };
+    snprintf(e->text, sizeof e->text, "%s", text);
+    snprintf(e->hint, sizeof e->hint, "%s", hint);
+    return 0;
+}
+
+static size_t count_sections(const settings *s, const char *kind)
+{
+    size_t n = 0;
+    while (settings_section(s, kind, n))
+        n++;
+    return n;
+}
+
+static uint64_t between(htc_rng *rng, uint64_t min, uint64_t max)
+{
+    return min + htc_rng_below(rng, max - min + 1);
+}
+
+/* Nothing happens in it: it is asked for lengths. */
+static void no_event(htc_scale *scale, void *ctx, uint32_t id)
+{
+    (void)scale;
+    (void)ctx;
+    (void)id;
+}
+
+/* Users and jobs that are drawn: job k is user k's, modulo their number, and comes one gap after job k - 1. */
+static int generate(fairshare *f, const settings *s, uint64_t seed, size_t first_user, size_t users, size_t jobs)
+{
+    htc_rng           root = { seed }, weights = htc_rng_fork(&root, "weights"), tasks = htc_rng_fork(&root, "tasks");
+    htc_scale_law     gap = settings_law(s, "workload.arrival"), length = settings_law(s, "workload.length");
+    htc_scale_options o = { .size = sizeof o, .seed = seed, .ids = 1, .tick_ns = HTC_US, .event = no_event };
+    htc_scale        *draws = NULL;
+    uint64_t          min, max, at = 0;
+    if (htc_scale_create(NULL, &o, &draws, NULL) != HTC_OK)
+        return 0;
+    settings_counts(s, "workload.weight", &min, &max);
+    for (size_t u = 0; u < users; u++) {
+        f->users[first_user + u] = (htc_sim_fairshare_user){ .weight = (double)between(&weights, min, max), .fixed = 1 };
+        snprintf(f->names[first_user + u], sizeof *f->names, "u%zu", u);
+    }
+    settings_counts(s, "workload.tasks", &min, &max);
+    for (size_t j = 0; j < jobs; j++) {
+        f->jobs[j] = (htc_sim_fairshare_job){ .user = (uint32_t)(first_user + j % users), .tasks = between(&tasks, min, max), .arrival = at * HTC_US, .length = length };
+        at += htc_scale_length(draws, &gap, UINT64_MAX, j);
+    }
+    htc_scale_destroy(draws);
+    return 1;
+}
+
+static int named_users(fairshare *f, settings *s, size_t n, htc_error *e)
+{
+    for (size_t u = 0; u < n; u++) {
+        const char *name = settings_section(s, "user", u);
+        if (strlen(name) >= sizeof *f->names)
+            return refuse(e, HTC_ECONFIG, "the name of a user is too long", "names have at most 47 bytes");
+        snprintf(f->names[u], sizeof *f->names, "%s", name);
+        f->users[u] = (htc_sim_fairshare_user){ .weight = settings_real(s, settings_in(s, "user", name, "weight")),
+                                                .fixed = settings_choice(s, settings_in(s, "user", name, "share")) };
+    }
+    return 1;
+}
+
+static int named_jobs(fairshare *f, settings *s, size_t first, size_t n, size_t users, htc_error *e)
+{
+    for (size_t j = 0; j < n; j++) {
+        const char *name = settings_section(s, "job", j), *owner = settings_text(s, settings_in(s, "job", name, "user"));
+        size_t      u = 0;
+        while (u < users && strcmp(f->names[u], owner) != 0)
+            u++;
+        if (u == users) {
+            refuse(e, HTC_ECONFIG, "", "write job.NAME.user = USER, and a section [user.USER]");
+            snprintf(e->text, sizeof e->text, owner[0] ? "job.%.60s.user: there is no user %.60s" : "job.%.60s has no user", name, owner);
+            return 0;
+        }
+        f->jobs[first + j] = (htc_sim_fairshare_job){ .user = (uint32_t)u, .tasks = settings_count(s, settings_in(s, "job", name, "tasks")),
+                                                      .arrival = settings_span(s, settings_in(s, "job", name, "arrival")),
+                                                      .length = settings_law(s, settings_in(s, "job", name, "length")) };
+    }
+    return 1;
+}
+
+/* Some hundred samples: until all work is done at best, and as long again. */
+static htc_ns sample_of(const fairshare *f, const settings *s)
+{
+    double work = 0, last = 0;
+    if (strcmp(settings_text(s, "sim.sample"), "auto") != 0)
+        return settings_span(s, "sim.sample");
+    for (size_t j = 0; j < f->options.n_jobs; j++) {
+        work += (double)f->jobs[j].tasks * f->jobs[j].length.mean_ns;
+        last = fmax(last, (double)f->jobs[j].arrival + f->jobs[j].length.mean_ns);
+    }
+    return (htc_ns)fmax(fmax(work / (double)f->options.cores, last) / 600, 1);
+}
+
+int fairshare_open(fairshare *f, settings *s, uint64_t seed, int with_course, htc_error *error)
+{
+    size_t named = count_sections(s, "user"), drawn = settings_count(s, "workload.users"), wanted = count_sections(s, "job");
+    size_t drawn_jobs = drawn * settings_count(s, "workload.jobs");
+    uint64_t min_agents = settings_count(s, "fair.min_agents");
+    *f = (fairshare){ .report = { .size = sizeof f->report } };
+    if (named + drawn == 0 || wanted + drawn_jobs == 0)
+        return refuse(error, HTC_ECONFIG, "there are no users with jobs", "set workload.users, or write sections [user.NAME] and [job.NAME]");
+    if (wanted + drawn_jobs > HTC_SIM_FAIRSHARE_JOBS_MAX)
+        return refuse(error, HTC_ETOOBIG, "there are more than 2^24 jobs", "lower workload.jobs and raise workload.tasks");
+    f->users = calloc(named + drawn, sizeof *f->users);
+    f->names = calloc(named + drawn, sizeof *f->names);
+    f->results = calloc(named + drawn, sizeof *f->results);
+    f->jobs = calloc(wanted + drawn_jobs, sizeof *f->jobs);
+    f->course = with_course ? calloc(1, sizeof *f->course) : NULL;
+    if (!f->users || !f->names || !f->results || !f->jobs || (with_course && !f->course))
+        return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
+    f->options = (htc_sim_fairshare_options){ .size = sizeof f->options, .seed = seed, .cores = settings_count(s, "cluster.cores"),
+                                              .policy = settings_choice(s, "fair.policy"), .min_agents = min_agents ? (uint32_t)min_agents : HTC_ALLOT_NO_MINIMUM,
+                                              .users = f->users, .n_users = named + drawn, .jobs = f->jobs, .n_jobs = wanted + drawn_jobs,
+                                              .tick_ns = settings_span(s, "sim.tick"), .launch_ns = settings_span(s, "cluster.launch"),
+                                              .pull_ns = settings_span(s, "cluster.pull"), .leave_ns = settings_span(s, "cluster.leave"),
+                                              .gap_ns = settings_span(s, "fair.gap") };
+    if (!named_users(f, s, named, error) || !named_jobs(f, s, drawn_jobs, wanted, named, error))
+        return 0;
+    if (drawn && !generate(f, s, seed, named, drawn, drawn_jobs))
+        return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
+    f->options.sample_ns = sample_of(f, s);
+    return 1;
+}
+
+/* ---- a run ---- */
+
+/* Once there is no more room, every other sample goes, and of the next ones too. */
+static void thin(course *c)
+{
+    for (size_t i = 0; i < c->n / 2; i++) {
+        c->at[i] = c->at[2 * i];
+        c->queued[i] = c->queued[2 * i];
+        memcpy(c->cores[i], c->cores[2 * i], sizeof c->cores[i]);
+    }
+    c->n /= 2;
+    c->every *= 2;
+}
+
+static void keep(void *ctx, const htc_sim_fairshare_sample *s)
+{
+    course *c = ctx;
+    if (c->every == 0)
+        c->every = 1;
+    if (c->seen++ % c->every)
+        return;
+    if (c->n == COURSE_SAMPLES) {
+        thin(c);
+        if ((c->seen - 1) % c->every)
+            return;
+    }
+    c->users = s->n_users < COURSE_USERS ? s->n_users : COURSE_USERS;
+    c->at[c->n] = (double)s->at / 1e9;
+    c->queued[c->n] = s->queued;
+    for (size_t u = 0; u < c->users; u++)
+        c->cores[c->n][u] = 0;
+    for (size_t u = 0; u < s->n_users; u++)
+        c->cores[c->n][u < COURSE_USERS ? u : COURSE_USERS - 1] += (double)s->cores[u];
+    c->n++;
+}
+
+int fairshare_run(fairshare *f, watch *w, htc_error *error)
+{
+    double begun = watch_seconds();
+    f->options.host = &w->host;
+    f->options.sample = f->course ? keep : NULL;
+    f->options.sample_ctx = f->course;
+    *error = (htc_error){ 0 };
+    htc_status status = htc_sim_fairshare_run(&w->env, &f->options, &f->report, f->results, error);
+    watch_close(w);
+    f->seconds = watch_seconds() - begun;
+    if (status == HTC_OK)
+        return 1;
+    if (!error->text[0])
+        snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
+    snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && w->host.memory_max ? "give it less to do, or raise sim.memory or sim.tick" : "change its settings");
+    return 0;
+}
+
+void fairshare_close(fairshare *f)
+{
+    free(f->users);
+    free(f->names);
+    free(f->results);
+    free(f->jobs);
+    free(f->course);
+}

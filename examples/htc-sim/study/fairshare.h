@@ -1,0 +1,40 @@
+/* An experiment of fair sharing: its settings, one run of it, and what is kept of that. */
+#ifndef HTC_SIM_STUDY_FAIRSHARE_H
+#define HTC_SIM_STUDY_FAIRSHARE_H
+
+#include "htcsched/sim_fairshare.h"
+#include "settings.h"
+#include "watch.h"
+
+extern const setting fairshare_table[];
+
+/* The course of a run: at most so many samples, evenly apart; those of the users beyond the last place are added up there. */
+#define COURSE_SAMPLES 2400
+#define COURSE_USERS   16
+
+typedef struct course {
+    size_t   n, users;
+    uint64_t every, seen; /* of the model's samples one in every is kept */
+    double   at[COURSE_SAMPLES];
+    double   cores[COURSE_SAMPLES][COURSE_USERS];
+    uint64_t queued[COURSE_SAMPLES];
+} course;
+
+/* A workload with what it came to. */
+typedef struct fairshare {
+    htc_sim_fairshare_options options;
+    htc_sim_fairshare_user   *users;
+    htc_sim_fairshare_job    *jobs;
+    char                    (*names)[48]; /* of users */
+    htc_sim_fairshare_report  report;
+    htc_sim_fairshare_result *results;
+    course                   *course; /* NULL: not wanted */
+    double                    seconds; /* that the run took here */
+} fairshare;
+
+/* Make the workload of these settings with this seed. 1; 0: error says why. */
+int  fairshare_open(fairshare *f, settings *s, uint64_t seed, int with_course, htc_error *error);
+int  fairshare_run(fairshare *f, watch *w, htc_error *error);
+void fairshare_close(fairshare *f);
+
+#endif

@@ -1,0 +1,121 @@
+#include "ini.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX ((size_t)1 << 24)
+
+typedef struct reading {
+    settings   *to;
+    htc_error  *error;
+    const char *file, *at, *end;
+    uint32_t    line;
+    int         failed;
+} reading;
+
+static void fail_at(reading *r, uint32_t line)
+{
+    r->failed = 1;
+    r->error->line = line;
+    snprintf(r->error->where, sizeof r->error->where, "%.140s:%u", r->file, (unsigned)line);
+}
+
+static void fail(reading *r, uint32_t line, const char *text, const char *hint)
+{
+    *r->error = (htc_error){ .status = HTC_ECONFIG };
+    snprintf(r->error->text, sizeof r->error->text, "%s", text);
+    snprintf(r->error->hint, sizeof r->error->hint, "%s", hint);
+    fail_at(r, line);
+}
+
+/* inih says nothing of a section in which nothing is set. */
+static void begin_section(reading *r, const char *line, size_t n)
+{
+    char        name[256];
+    const char *end = n && line[0] == '[' ? memchr(line, ']', n) : NULL;
+    if (!end || (size_t)(end - line) > sizeof name)
+        return;
+    memcpy(name, line + 1, (size_t)(end - line) - 1);
+    name[end - line - 1] = '\0';
+    if (!settings_section_begins(r->to, name, r->error))
+        fail_at(r, r->line);
+}
+
+/* A line at a time, so that its number is known; not indented, which inih takes for more of the value before it. */
+static char *next_line(char *out, int room, void *ctx)
+{
+    reading *r = ctx;
+    if (r->failed || r->at >= r->end)
+        return NULL;
+    r->line++;
+    const char *newline = memchr(r->at, '\n', (size_t)(r->end - r->at)), *stop = newline ? newline : r->end;
+    const char *from = r->at + strspn(r->at, " \t");
+    size_t      n = from < stop ? (size_t)(stop - from) : 0;
+    r->at = newline ? newline + 1 : r->end;
+    if (n + 2 > (size_t)room) {
+        fail(r, r->line, "the line is too long", "give its values in another form");
+        return NULL;
+    }
+    begin_section(r, from, n);
+    memcpy(out, from, n);
+    out[n] = '\n';
+    out[n + 1] = '\0';
+    return out;
+}
+
+static int take(void *ctx, const char *section, const char *key, const char *value)
+{
+    reading *r = ctx;
+    char     name[256];
+    if (r->failed)
+        return 1;
+    snprintf(name, sizeof name, "%s%s%s", section, section[0] ? "." : "", key);
+    if (!settings_set(r->to, name, value, r->error))
+        fail_at(r, r->line);
+    return 1;
+}
+
+static char *read_all(const char *file, size_t *n)
+{
+    FILE *f = strcmp(file, "-") == 0 ? stdin : fopen(file, "rb");
+    char *text = f ? malloc(FILE_MAX + 1) : NULL;
+    *n = text ? fread(text, 1, FILE_MAX + 1, f) : 0;
+    int why = f && text && !ferror(f) ? 0 : errno;
+    if (f && f != stdin)
+        fclose(f);
+    if (!why && *n > FILE_MAX)
+        why = EFBIG;
+    if (!why && memchr(text, '\0', *n))
+        why = EINVAL; /* it is no text */
+    if (why) {
+        free(text);
+        errno = why;
+        return NULL;
+    }
+    text[*n] = '\0';
+    return text;
+}
+
+int ini_read(settings *s, const char *file, htc_error *error)
+{
+    size_t n;
+    char  *text = read_all(file, &n);
+    *error = (htc_error){ .status = HTC_EINPUT };
+    if (!text) {
+        snprintf(error->where, sizeof error->where, "%.150s", file);
+        snprintf(error->text, sizeof error->text, "it cannot be read: %s", strerror(errno));
+        snprintf(error->hint, sizeof error->hint, "give the name of an INI file; examples/sim/fairshare.ini is one");
+        return 0;
+    }
+    reading r = { s, error, file, text, text + n, 0, 0 };
+    int     bad = ini_parse_stream(next_line, &r, take, &r);
+    if (bad > 0 && (!r.failed || (uint32_t)bad < error->line)) /* the first mistake is told */
+        fail(&r, (uint32_t)bad, "the line is neither [SECTION] nor KEY = VALUE", "comments begin with ;");
+    else if (bad < 0 && !r.failed)
+        fail(&r, r.line, "no memory", "make the file smaller");
+    free(text);
+    return !r.failed;
+}

@@ -1,0 +1,324 @@
+#include "settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "values.h"
+
+#define NAME_MAX_LEN 96
+
+typedef struct item {
+    char *name, *value;
+} item;
+
+struct settings {
+    const setting *table;
+    item          *items;
+    size_t         n, room;
+    char         **sections; /* "user.ada" */
+    size_t         n_sections;
+    char           name[3 * NAME_MAX_LEN];
+};
+
+/* ---- the table ---- */
+
+/* The pattern of the table that a name has; NULL: none. */
+static const setting *rule_of(const settings *s, const char *name)
+{
+    for (const setting *r = s->table; r->name; r++) {
+        const char *star = strchr(r->name, '*');
+        size_t      head = star ? (size_t)(star - r->name) : 0, tail = star ? strlen(star + 1) : 0, n = strlen(name);
+        if (star ? n > head + tail && strncmp(name, r->name, head) == 0 && strcmp(name + n - tail, star + 1) == 0 : strcmp(name, r->name) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+/* How many letters two words differ by. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[NAME_MAX_LEN + 1], m = strlen(b);
+    if (m > NAME_MAX_LEN)
+        return m;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t before = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t change = before + (a[i - 1] != b[j - 1]), least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            before = row[j];
+            row[j] = change < least ? change : least;
+        }
+    }
+    return row[m];
+}
+
+static const char *nearest(const settings *s, const char *name)
+{
+    const char *best = NULL;
+    size_t      least = 5;
+    for (const setting *r = s->table; r->name; r++)
+        if (distance(name, r->name) < least) {
+            least = distance(name, r->name);
+            best = r->name;
+        }
+    return best;
+}
+
+static int choice_of(const char *words, const char *text, uint32_t *place)
+{
+    size_t n = strlen(text);
+    for (*place = 0;; (*place)++) {
+        size_t len = strcspn(words, "|");
+        if (len == n && strncmp(words, text, n) == 0)
+            return 1;
+        if (!words[len])
+            return 0;
+        words += len + 1;
+    }
+}
+
+static int allowed(const setting *r, const char *text)
+{
+    uint64_t      count, more, size;
+    double        real;
+    htc_ns        span;
+    htc_scale_law law;
+    uint32_t      place;
+    switch (r->kind) {
+    case SET_COUNT:
+        return value_count(text, &count) && (double)count >= r->min && (double)count <= r->max;
+    case SET_COUNTS:
+        return value_counts(text, &count, &more) && (double)count >= r->min && (double)more <= r->max;
+    case SET_REAL:
+        return value_real(text, &real) && real >= r->min && real <= r->max;
+    case SET_SIZE:
+        return value_size(text, &size);
+    case SET_SPAN_OR_AUTO:
+        return strcmp(text, "auto") == 0 || value_span(text, &span);
+    case SET_SPAN:
+        return value_span(text, &span);
+    case SET_LAW:
+        return value_law(text, &law);
+    case SET_CHOICE:
+        return choice_of(r->takes, text, &place);
+    case SET_WORD:
+        return text[0] != '\0';
+    }
+    return 0;
+}
+
+/* ---- all of them ---- */
+
+settings *settings_create(const setting *table)
+{
+    settings *s = calloc(1, sizeof *s);
+    if (s)
+        s->table = table;
+    return s;
+}
+
+void settings_destroy(settings *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++) {
+        free(s->items[i].name);
+        free(s->items[i].value);
+    }
+    for (size_t i = 0; i < s->n_sections; i++)
+        free(s->sections[i]);
+    free(s->items);
+    free(s->sections);
+    free(s);
+}
+
+static int no_memory(htc_error *e)
+{
+    e->status = HTC_ENOMEM;
+    snprintf(e->text, sizeof e->text, "no memory for the settings");
+    return 0;
+}
+
+static item *find(const settings *s, const char *name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->items[i].name, name) == 0)
+            return &s->items[i];
+    return NULL;
+}
+
+/* A section with a name is there from now on. */
+static int note_section(settings *s, const char *name, size_t n)
+{
+    if (!memchr(name, '.', n))
+        return 1;
+    for (size_t i = 0; i < s->n_sections; i++)
+        if (strlen(s->sections[i]) == n && strncmp(s->sections[i], name, n) == 0)
+            return 1;
+    char **more = realloc(s->sections, (s->n_sections + 1) * sizeof *more);
+    if (!more)
+        return 0;
+    s->sections = more;
+    if (!(more[s->n_sections] = strndup(name, n)))
+        return 0;
+    s->n_sections++;
+    return 1;
+}
+
+static int add(settings *s, const char *name, const char *value)
+{
+    item *found = find(s, name);
+    char *copy = strdup(value);
+    if (!copy)
+        return 0;
+    if (found) {
+        free(found->value);
+        found->value = copy;
+        return 1;
+    }
+    if (s->n == s->room) {
+        item *more = realloc(s->items, (s->room = s->room ? 2 * s->room : 32) * sizeof *more);
+        if (!more) {
+            free(copy);
+            return 0;
+        }
+        s->items = more;
+    }
+    s->items[s->n] = (item){ strdup(name), copy };
+    if (!s->items[s->n].name) {
+        free(copy);
+        return 0;
+    }
+    s->n++;
+    return note_section(s, name, (size_t)(strrchr(name, '.') - name));
+}
+
+int settings_set(settings *s, const char *name, const char *value, htc_error *error)
+{
+    const setting *rule = strlen(name) <= NAME_MAX_LEN ? rule_of(s, name) : NULL;
+    *error = (htc_error){ .status = HTC_ECONFIG };
+    if (!rule) {
+        const char *near = nearest(s, name);
+        snprintf(error->text, sizeof error->text, "there is no key %.100s", name);
+        snprintf(error->hint, sizeof error->hint, near ? "did you mean %s?" : "htc-sim fairshare --help lists the keys", near ? near : "");
+        return 0;
+    }
+    if (!allowed(rule, value)) {
+        snprintf(error->text, sizeof error->text, "%.100s is not %.80s", name, value);
+        snprintf(error->hint, sizeof error->hint, "%.100s takes %s", name, rule->takes);
+        return 0;
+    }
+    return add(s, name, value) || no_memory(error);
+}
+
+int settings_section_begins(settings *s, const char *section, htc_error *error)
+{
+    char        key[2 * NAME_MAX_LEN];
+    const char *dot = strchr(section, '.');
+    size_t      n = strlen(section), kind = dot ? (size_t)(dot - section) : n;
+    *error = (htc_error){ .status = HTC_ECONFIG };
+    for (const setting *r = s->table; r->name && n <= NAME_MAX_LEN; r++) {
+        const char *star = strchr(r->name, '*');
+        if (strncmp(r->name, section, kind) != 0 || r->name[kind] != '.' || !star != !dot || (dot && !dot[1]))
+            continue;
+        snprintf(key, sizeof key, "%s.", section);
+        return note_section(s, key, n) || no_memory(error);
+    }
+    snprintf(error->text, sizeof error->text, "there is no section [%.100s]", section);
+    snprintf(error->hint, sizeof error->hint, "sections are [sim], [cluster], [fair], [workload], [user.NAME] and [job.NAME]");
+    return 0;
+}
+
+settings *settings_copy(const settings *s)
+{
+    settings *copy = settings_create(s->table);
+    for (size_t i = 0; copy && i < s->n; i++)
+        if (!add(copy, s->items[i].name, s->items[i].value)) {
+            settings_destroy(copy);
+            return NULL;
+        }
+    for (size_t i = 0; copy && i < s->n_sections; i++) {
+        char name[2 * NAME_MAX_LEN];
+        snprintf(name, sizeof name, "%s.", s->sections[i]);
+        if (!note_section(copy, name, strlen(name) - 1)) {
+            settings_destroy(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+/* ---- values ---- */
+
+const char *settings_text(const settings *s, const char *name)
+{
+    const item    *found = find(s, name);
+    const setting *rule = found ? NULL : rule_of(s, name);
+    return found ? found->value : rule && rule->fallback ? rule->fallback : "";
+}
+
+void settings_counts(const settings *s, const char *name, uint64_t *min, uint64_t *max)
+{
+    *min = *max = 0;
+    (void)value_counts(settings_text(s, name), min, max);
+}
+
+uint64_t settings_count(const settings *s, const char *name)
+{
+    uint64_t v = 0;
+    (void)value_count(settings_text(s, name), &v);
+    return v;
+}
+
+double settings_real(const settings *s, const char *name)
+{
+    double v = 0;
+    (void)value_real(settings_text(s, name), &v);
+    return v;
+}
+
+uint64_t settings_size(const settings *s, const char *name)
+{
+    uint64_t v = 0;
+    (void)value_size(settings_text(s, name), &v);
+    return v;
+}
+
+htc_ns settings_span(const settings *s, const char *name)
+{
+    htc_ns v = 0;
+    (void)value_span(settings_text(s, name), &v);
+    return v;
+}
+
+htc_scale_law settings_law(const settings *s, const char *name)
+{
+    htc_scale_law v = { 0 };
+    (void)value_law(settings_text(s, name), &v);
+    return v;
+}
+
+uint32_t settings_choice(const settings *s, const char *name)
+{
+    const setting *rule = rule_of(s, name);
+    uint32_t       place = 0;
+    return rule && choice_of(rule->takes, settings_text(s, name), &place) ? place : 0;
+}
+
+const char *settings_section(const settings *s, const char *kind, size_t i)
+{
+    size_t n = strlen(kind);
+    for (size_t k = 0; k < s->n_sections; k++)
+        if (strncmp(s->sections[k], kind, n) == 0 && s->sections[k][n] == '.' && i-- == 0)
+            return s->sections[k] + n + 1;
+    return NULL;
+}
+
+const char *settings_in(settings *s, const char *kind, const char *name, const char *key)
+{
+    snprintf(s->name, sizeof s->name, "%s.%s.%s", kind, name, key);
+    return s->name;
+}

@@ -1,0 +1,47 @@
+/* An experiment: names of the form SECTION.KEY, or SECTION.NAME.KEY where a section may stand several times, with their values as text. Which
+ * names there are and what they may be is a table. */
+#ifndef HTC_SIM_STUDY_SETTINGS_H
+#define HTC_SIM_STUDY_SETTINGS_H
+
+#include <stddef.h>
+
+#include "htcsched/sim_scale.h"
+
+typedef enum setting_kind { SET_COUNT = 1, SET_COUNTS, SET_REAL, SET_SIZE, SET_SPAN, SET_SPAN_OR_AUTO, SET_LAW, SET_CHOICE, SET_WORD } setting_kind;
+
+typedef struct setting {
+    const char *name; /* user.*.weight: of each [user.NAME] */
+    setting_kind kind;
+    const char *fallback; /* NULL: none */
+    double      min, max; /* of SET_COUNT, SET_COUNTS and SET_REAL */
+    const char *takes;    /* in words; of SET_CHOICE the words themselves, with | between them */
+} setting;
+
+typedef struct settings settings;
+
+settings *settings_create(const setting *table); /* ends with a name NULL; NULL: no memory */
+settings *settings_copy(const settings *s);
+void      settings_destroy(settings *s);
+
+/* The last one holds. 1; 0: why stands in error, with the next step in hint; where is the caller's. */
+int settings_set(settings *s, const char *name, const char *value, htc_error *error);
+
+/* A section begins: one with a name is there, though nothing is set in it. 1; 0 as above. */
+int settings_section_begins(settings *s, const char *section, htc_error *error);
+
+/* The value, or the fallback; "": neither. */
+const char *settings_text(const settings *s, const char *name);
+uint64_t    settings_count(const settings *s, const char *name);
+double      settings_real(const settings *s, const char *name);
+uint64_t    settings_size(const settings *s, const char *name);
+htc_ns      settings_span(const settings *s, const char *name);
+htc_scale_law settings_law(const settings *s, const char *name);
+uint32_t    settings_choice(const settings *s, const char *name); /* its place */
+void        settings_counts(const settings *s, const char *name, uint64_t *min, uint64_t *max);
+
+/* Section number i of this kind, in the order in which they came first; NULL: there are no more. */
+const char *settings_section(const settings *s, const char *kind, size_t i);
+/* KIND.NAME.KEY, lent until the next call. */
+const char *settings_in(settings *s, const char *kind, const char *name, const char *key);
+
+#endif

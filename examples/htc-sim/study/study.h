@@ -1,0 +1,69 @@
+/* A study: an experiment, run once, or for several seeds and several values of some settings. */
+#ifndef HTC_SIM_STUDY_STUDY_H
+#define HTC_SIM_STUDY_STUDY_H
+
+#include <stdio.h>
+
+#include "fairshare.h"
+#include "statistics.h"
+
+#define VARY_MAX   8
+#define VALUES_MAX 256
+
+typedef struct vary {
+    const char *key;
+    char       *value[VALUES_MAX];
+    size_t      n;
+} vary;
+
+typedef struct study {
+    settings   *base;
+    vary        vary[VARY_MAX];
+    size_t      n_vary, combinations; /* combinations: of values */
+    uint64_t    seed, seeds;          /* the first one, and how many */
+    uint32_t    jobs;                 /* processes */
+    int         json;
+    const char *plot; /* a folder; NULL: nothing is drawn */
+} study;
+
+/* What is compared between runs. */
+typedef enum measure { MAKESPAN, THROUGHPUT, EFFICIENCY, IDLE, FAIRNESS, USER_MAKESPAN, RESPONSE, MEASURES } measure;
+extern const char *const measure_names[MEASURES]; /* as in JSON */
+
+/* What is kept of one run among many. */
+typedef struct outcome {
+    uint64_t  index; /* combination * seeds + seed */
+    double    value[MEASURES];
+    uint64_t  hash;
+    uint32_t  done;  /* 1: it has ended; 0: interrupted, or never begun */
+    uint32_t  failed;
+    htc_error error;
+} outcome;
+
+/* study_options.c: EXIT_FINE; or what to end with, and it is said: *done. argv[0] is the command. */
+int  study_options_read(int argc, char **argv, study *y, int *done);
+void study_options_free(study *y);
+
+/* study.c */
+outcome study_outcome(const fairshare *f);
+/* The settings of a combination. 1; 0: error. */
+int  study_settings(const study *y, size_t combination, settings **out, htc_error *error);
+/* The values of it by key; lent. */
+const char *study_value(const study *y, size_t combination, size_t k);
+
+/* pool.c: all runs, in processes; outcome i is that of index i. 0: all are done; 1: interrupted; -1: a process has died, and it is said. */
+int pool_run(const study *y, outcome *outcomes);
+/* One of them, here. */
+void pool_one(const study *y, uint64_t index, watch *w, outcome *o);
+
+/* say.c */
+void say_run(const study *y, const fairshare *f);
+void say_table(const study *y, const outcome *outcomes);
+void say_error(const htc_error *e); /* with the next step, on standard error */
+
+/* plot.c: the course of a run and its users as CSV, and its cores as SVG, in the study's folder. suffix: "" or "-3". 0; -1 and it is said. */
+int plot_run(const study *y, const fairshare *f, const char *suffix);
+/* The picture in the terminal. */
+void plot_print(const fairshare *f, FILE *out);
+
+#endif

@@ -1,0 +1,22 @@
+/* What surrounds a run here: the clock, progress on standard error after two seconds, Ctrl-C, and memory in large pages. */
+#ifndef HTC_SIM_STUDY_WATCH_H
+#define HTC_SIM_STUDY_WATCH_H
+
+#include "htcsched/sim_scale.h"
+
+typedef struct watch {
+    htc_scale_host host;
+    htc_alloc      alloc;
+    htc_env        env;
+    const char    *what; /* what is counted */
+    int            quiet, said;
+} watch;
+
+void   watch_open(watch *w, uint64_t memory_max, int quiet); /* memory_max 0: three quarters of this machine's */
+void   watch_close(watch *w);                                /* ends the line of progress */
+int    watch_stopped(void);                                  /* Ctrl-C, or SIGTERM */
+double watch_seconds(void);
+/* n of all, after begun seconds: a line, now and then. */
+void   watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, double spent);
+
+#endif
