@@ -207,7 +207,7 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
         return 0;
     }
     if (!allowed(rule, value)) {
-        snprintf(error->text, sizeof error->text, "%.100s is not %.80s", name, value);
+        snprintf(error->text, sizeof error->text, "%.100s cannot be \"%.80s\"", name, value);
         snprintf(error->hint, sizeof error->hint, "%.100s takes %s", name, rule->takes);
         return 0;
     }

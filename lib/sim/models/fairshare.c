@@ -8,6 +8,38 @@ static uint32_t id_of(const fair *m, uint32_t what)
     return (uint32_t)m->options.cores + what;
 }
 
+/* ---- users that have something ---- */
+
+static htc_allot_user *view_of(const fair *m, uint32_t u)
+{
+    assert(m->user[u].at < m->views);
+    return &m->view[m->user[u].at];
+}
+
+static void enter(fair *m, uint32_t u)
+{
+    fair_user *user = &m->user[u];
+    if (user->at != FAIR_NONE)
+        return;
+    user->at = (uint32_t)m->views++;
+    m->view[user->at] = (htc_allot_user){ .weight = user->weight, .last_served = user->last_served, .arrival = m->entered++, .id = u, .fixed = user->fixed };
+}
+
+/* The last view takes the place of one that is needed no more. */
+static void drop_empty_views(fair *m)
+{
+    for (size_t i = m->views; i-- > 0;) {
+        const htc_allot_user *v = &m->view[i];
+        if (v->queued || v->running || v->agents || v->draining)
+            continue;
+        m->user[v->id].at = FAIR_NONE;
+        m->user[v->id].last_served = v->last_served;
+        m->view[i] = m->view[--m->views];
+        if (i < m->views)
+            m->user[m->view[i].id].at = (uint32_t)i;
+    }
+}
+
 /* ---- time that is nobody's ---- */
 
 static void count_idle(fair *m)
@@ -21,14 +53,14 @@ static void count_idle(fair *m)
 /* Agents that will take a task when they are there: those that are marked leave first. */
 static uint64_t starting_of(const fair *m, uint32_t u)
 {
-    uint64_t starting = m->user[u].starting, marked = m->view[u].draining;
+    uint64_t starting = m->user[u].starting, marked = view_of(m, u)->draining;
     return starting > marked ? starting - marked : 0;
 }
 
 /* Tasks of the user that no agent is on its way to. */
 static uint64_t wanting_of(const fair *m, uint32_t u)
 {
-    uint64_t queued = m->view[u].queued, starting = starting_of(m, u);
+    uint64_t queued = view_of(m, u)->queued, starting = starting_of(m, u);
     return queued > starting ? queued - starting : 0;
 }
 
@@ -46,7 +78,8 @@ static void divide_soon(fair *m)
 
 static void launch(fair *m, uint32_t u, uint64_t n)
 {
-    uint64_t now = htc_scale_now(m->scale);
+    uint64_t        now = htc_scale_now(m->scale);
+    htc_allot_user *v = view_of(m, u);
     for (; n; n--) {
         uint32_t c = m->free_core;
         assert(m->free > 0);
@@ -55,39 +88,40 @@ static void launch(fair *m, uint32_t u, uint64_t n)
         m->core[c] = FAIR_STARTING | u;
         m->user[u].starting++;
         m->user[u].agents_started++;
+        m->user[u].cores++;
         m->user[u].held_since += now;
-        m->view[u].agents++;
-        m->view[u].last_served = ++m->served;
+        v->agents++;
+        v->last_served = ++m->served;
         htc_scale_at(m->scale, now + m->launch, c);
     }
 }
 
 static void divide(fair *m)
 {
-    size_t n = m->options.n_users;
+    drop_empty_views(m);
     m->will_divide = 0;
     m->divided_at = htc_scale_now(m->scale);
     m->divisions++;
-    for (size_t u = 0; u < n; u++)
-        m->view[u].starting = starting_of(m, (uint32_t)u);
-    htc_status status = htc_allot_plan(&m->env, &m->allot, m->view, n, m->options.cores, m->free, m->change);
+    m->wanting = 0;
+    for (size_t i = 0; i < m->views; i++)
+        m->view[i].starting = starting_of(m, (uint32_t)m->view[i].id);
+    htc_status status = htc_allot_plan(&m->env, &m->allot, m->view, m->views, m->options.cores, m->free, m->change);
     if (status != HTC_OK) {
         htc_scale_fail(m->scale, status);
         return;
     }
-    m->wanting = 0;
-    for (size_t u = 0; u < n; u++) {
-        const htc_allot_change *change = &m->change[u];
-        htc_allot_user         *v = &m->view[u];
+    for (size_t i = 0; i < m->views; i++) {
+        const htc_allot_change *change = &m->change[i];
+        htc_allot_user         *v = &m->view[i];
         v->draining -= change->undrain;
         v->agents += change->undrain;
-        launch(m, (uint32_t)u, change->grant);
+        launch(m, (uint32_t)v->id, change->grant);
         v->agents -= change->drain;
         v->draining += change->drain;
-        m->wanting += wanting_of(m, (uint32_t)u);
+        m->wanting += wanting_of(m, (uint32_t)v->id);
         if (change->undrain || change->grant || change->drain) {
-            htc_scale_mark(m->scale, (uint64_t)u << 40 ^ change->undrain << 20 ^ change->grant);
-            htc_scale_mark(m->scale, (uint64_t)u << 40 ^ UINT64_C(1) << 63 ^ change->drain);
+            htc_scale_mark(m->scale, v->id << 40 ^ change->undrain << 20 ^ change->grant);
+            htc_scale_mark(m->scale, v->id << 40 ^ UINT64_C(1) << 63 ^ change->drain);
         }
     }
 }
@@ -96,6 +130,7 @@ static void divide(fair *m)
 
 static void set_free(fair *m, uint32_t c, uint32_t u)
 {
+    m->user[u].cores--;
     m->user[u].held_since -= htc_scale_now(m->scale);
     m->core[c] = m->free_core;
     m->free_core = c;
@@ -115,18 +150,19 @@ static void leave(fair *m, uint32_t c, uint32_t u)
 
 static void run_task(fair *m, uint32_t c, uint32_t u, uint64_t delay)
 {
-    fair_user *user = &m->user[u];
-    uint32_t   j = user->first;
-    fair_job  *job = &m->job[j];
-    uint64_t   length = htc__scale_drawer_ticks(&job->length, htc__scale_draw(job->stream, job->begun++));
+    htc_allot_user *v = view_of(m, u);
+    fair_user      *user = &m->user[u];
+    uint32_t        j = user->first;
+    fair_job       *job = &m->job[j];
+    uint64_t        length = htc__scale_drawer_ticks(&job->length, htc__scale_draw(job->stream, job->begun++));
     if (job->begun == job->tasks)
         user->first = job->next;
     user->work += length;
     m->queued--;
     m->running++;
-    m->view[u].running++;
-    m->view[u].last_served = ++m->served;
-    if (--m->view[u].queued == 0)
+    v->running++;
+    v->last_served = ++m->served;
+    if (--v->queued == 0)
         divide_soon(m);
     m->core[c] = j;
     htc_scale_start(m->scale, c, delay, length);
@@ -135,7 +171,7 @@ static void run_task(fair *m, uint32_t c, uint32_t u, uint64_t delay)
 /* An agent without a task: it leaves if its user has to give a core or has no tasks that wait. */
 static void next_task(fair *m, uint32_t c, uint32_t u, uint64_t delay)
 {
-    htc_allot_user *v = &m->view[u];
+    htc_allot_user *v = view_of(m, u);
     if (v->draining) {
         v->draining--;
         leave(m, c, u);
@@ -154,7 +190,7 @@ static void task_ends(fair *m, uint32_t c, const fair_job *job)
     htc_scale_end(m->scale);
     m->running--;
     m->left--;
-    m->view[job->user].running--;
+    view_of(m, job->user)->running--;
     user->ended++;
     user->response += now - job->arrival;
     user->last_end = now;
@@ -164,12 +200,14 @@ static void task_ends(fair *m, uint32_t c, const fair_job *job)
 static void core_event(fair *m, uint32_t c)
 {
     uint32_t word = m->core[c], at = word & (FAIR_STARTING | FAIR_LEAVING), u = at ? word & ~at : m->job[word].user;
+    if (at == FAIR_LEAVING) { /* the user may have nothing else any more */
+        set_free(m, c, u);
+        return;
+    }
     uint64_t wanted = wanting_of(m, u);
     if (at == FAIR_STARTING) {
         m->user[u].starting--;
         next_task(m, c, u, 0);
-    } else if (at == FAIR_LEAVING) {
-        set_free(m, c, u);
     } else {
         task_ends(m, c, &m->job[word]);
     }
@@ -182,7 +220,8 @@ static void arrive(fair *m, uint32_t j)
 {
     fair_job  *job = &m->job[j];
     fair_user *user = &m->user[job->user];
-    uint64_t   wanted = wanting_of(m, job->user);
+    enter(m, job->user);
+    uint64_t wanted = wanting_of(m, job->user);
     if (user->first == FAIR_NONE)
         user->first = j;
     else
@@ -192,7 +231,7 @@ static void arrive(fair *m, uint32_t j)
         user->submitted = job->arrival;
     user->tasks += job->tasks;
     m->queued += job->tasks;
-    m->view[job->user].queued += job->tasks;
+    view_of(m, job->user)->queued += job->tasks;
     m->wanting += wanting_of(m, job->user) - wanted;
     htc_scale_submit(m->scale, job->tasks);
 }
@@ -219,9 +258,9 @@ static void add_fairness(fair *m)
 {
     double   sum = 0, squares = 0;
     uint64_t n = 0;
-    for (size_t u = 0; u < m->options.n_users; u++)
-        if (m->view[u].queued) {
-            double x = (double)m->held[u] / (double)m->view[u].weight;
+    for (size_t i = 0; i < m->views; i++)
+        if (m->view[i].queued) {
+            double x = (double)m->user[m->view[i].id].cores / (double)m->view[i].weight;
             sum += x;
             squares += x * x;
             n++;
@@ -234,9 +273,9 @@ static void add_fairness(fair *m)
 
 static void take_sample(fair *m)
 {
-    for (size_t u = 0; u < m->options.n_users; u++)
-        m->held[u] = m->view[u].agents + m->view[u].draining;
     add_fairness(m);
+    for (size_t u = 0; u < m->options.n_users; u++)
+        m->held[u] = m->user[u].cores;
     if (m->options.sample)
         m->options.sample(m->options.sample_ctx,
                           &(htc_sim_fairshare_sample){ .size = sizeof(htc_sim_fairshare_sample), .at = htc_scale_now(m->scale) * m->options.tick_ns, .queued = m->queued,

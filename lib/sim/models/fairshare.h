@@ -14,7 +14,11 @@
 
 typedef struct fair_user {
     uint32_t first, last; /* jobs with tasks that wait, in the order of arrival; FAIR_NONE: there are none */
+    uint32_t at;          /* place among the views; FAIR_NONE: the user has neither tasks nor agents */
+    uint32_t fixed;
+    uint64_t weight, last_served;
     uint64_t starting;    /* agents, marked ones included */
+    uint64_t cores;       /* of agents, until they are free */
     uint64_t tasks, ended, agents_started;
     uint64_t submitted, last_end; /* ticks */
     uint64_t response;            /* ticks of all tasks */
@@ -38,7 +42,8 @@ typedef struct fair {
     uint32_t                  free_core; /* the first of those that are free */
     uint64_t                  free;
     fair_user                *user;
-    htc_allot_user           *view; /* what the policy is told of each: agents, queued and the like are counted here */
+    htc_allot_user           *view; /* what the policy is told of each that has tasks or agents: these are counted here. id: the user */
+    size_t                    views;
     htc_allot_change         *change;
     uint64_t                 *held; /* for samples */
     fair_job                 *job;
@@ -47,7 +52,7 @@ typedef struct fair {
     uint64_t                  launch, pull, leave, gap, sample; /* ticks */
     uint64_t                  tasks, queued, running, left; /* tasks: of all jobs; left: of these, that have not ended */
     uint64_t                  wanting; /* tasks that no agent is on its way to */
-    uint64_t                  served;
+    uint64_t                  served, entered; /* entered: users that were given a view, one after the other */
     uint64_t                  divided_at, divisions;
     int                       will_divide;
     uint64_t                  then, idle; /* then: of the event before; idle: core ticks */

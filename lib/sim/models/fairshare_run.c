@@ -95,9 +95,8 @@ static void fill(fair *m, uint64_t fixed)
         m->core[c] = (uint32_t)c + 1;
     m->free = o->cores;
     for (size_t u = 0; u < o->n_users; u++) {
-        m->user[u] = (fair_user){ .first = FAIR_NONE, .submitted = UINT64_MAX };
-        m->view[u] = (htc_allot_user){ .weight = htc_allot_weight(o->users[u].weight > 0 ? o->users[u].weight : 1), .arrival = u, .id = u,
-                                       .fixed = !fixed || o->users[u].fixed };
+        m->user[u] = (fair_user){ .first = FAIR_NONE, .at = FAIR_NONE, .submitted = UINT64_MAX, .fixed = !fixed || o->users[u].fixed,
+                                  .weight = htc_allot_weight(o->users[u].weight > 0 ? o->users[u].weight : 1) };
     }
     for (size_t j = 0; j < o->n_jobs; j++) {
         m->job[j] = (fair_job){ .user = o->jobs[j].user, .next = FAIR_NONE, .tasks = o->jobs[j].tasks, .arrival = ticks(m, o->jobs[j].arrival),
@@ -155,9 +154,8 @@ static void tell_users(const fair *m, htc_sim_fairshare_result *results)
     uint64_t now = htc_scale_now(m->scale);
     for (size_t u = 0; results && u < m->options.n_users; u++) {
         const fair_user *user = &m->user[u];
-        uint64_t         held = m->view[u].agents + m->view[u].draining; /* none, once all has ended */
         results[u] = (htc_sim_fairshare_result){ .tasks = user->tasks, .ended = user->ended, .submitted = HTC_NEVER, .agents = user->agents_started,
-                                                 .core_s = seconds(m, held * now - user->held_since), .work_s = seconds(m, user->work) };
+                                                 .core_s = seconds(m, user->cores * now - user->held_since), .work_s = seconds(m, user->work) };
         if (user->tasks)
             results[u].submitted = user->submitted * m->options.tick_ns;
         if (user->ended) {
