@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sched/allot/allot_private.h"
+#include "core/fault.h"
 #include "core/util.h"
 
 static uint64_t demand_of(const htc_allot_user *u)
@@ -243,7 +244,7 @@ htc_status htc_allot(const htc_env *env, const htc_allot_options *options, const
     for (size_t i = 0; status == HTC_OK && i < n; i++) {
         htc__entry e = { 0 };
         if (htc__allot_divided_for(&o, &users[i]))
-            e = (htc__entry){ .weight = users[i].weight & HTC__ENTRY_WEIGHT, .demand = demand_of(&users[i]) };
+            e = (htc__entry){ .weight = HTC__BROKEN(weights_ignored) ? HTC_ALLOT_WEIGHT_ONE : users[i].weight & HTC__ENTRY_WEIGHT, .demand = demand_of(&users[i]) };
         d.entries[i] = e;
         d.whole += e.weight;
         out[i] = (htc_allot_share){ 0 };
