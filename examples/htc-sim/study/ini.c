@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_MAX ((size_t)1 << 24)
+#define FILE_MAX ((size_t)1 << 20)
 
 typedef struct reading {
     settings   *to;

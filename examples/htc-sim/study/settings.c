@@ -216,7 +216,6 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
 
 int settings_section_begins(settings *s, const char *section, htc_error *error)
 {
-    char        key[2 * NAME_MAX_LEN];
     const char *dot = strchr(section, '.');
     size_t      n = strlen(section), kind = dot ? (size_t)(dot - section) : n;
     *error = (htc_error){ .status = HTC_ECONFIG };
@@ -224,31 +223,26 @@ int settings_section_begins(settings *s, const char *section, htc_error *error)
         const char *star = strchr(r->name, '*');
         if (strncmp(r->name, section, kind) != 0 || r->name[kind] != '.' || !star != !dot || (dot && !dot[1]))
             continue;
-        snprintf(key, sizeof key, "%s.", section);
-        return note_section(s, key, n) || no_memory(error);
+        return note_section(s, section, n) || no_memory(error);
     }
     snprintf(error->text, sizeof error->text, "there is no section [%.100s]", section);
     snprintf(error->hint, sizeof error->hint, "sections are [sim], [cluster], [fair], [workload], [user.NAME] and [job.NAME]");
     return 0;
 }
 
+/* Sections first, so that they stay in their order. */
 settings *settings_copy(const settings *s)
 {
     settings *copy = settings_create(s->table);
-    for (size_t i = 0; copy && i < s->n; i++)
-        if (!add(copy, s->items[i].name, s->items[i].value)) {
-            settings_destroy(copy);
-            return NULL;
-        }
-    for (size_t i = 0; copy && i < s->n_sections; i++) {
-        char name[2 * NAME_MAX_LEN];
-        snprintf(name, sizeof name, "%s.", s->sections[i]);
-        if (!note_section(copy, name, strlen(name) - 1)) {
-            settings_destroy(copy);
-            return NULL;
-        }
-    }
-    return copy;
+    int       good = copy != NULL;
+    for (size_t i = 0; good && i < s->n_sections; i++)
+        good = note_section(copy, s->sections[i], strlen(s->sections[i]));
+    for (size_t i = 0; good && i < s->n; i++)
+        good = add(copy, s->items[i].name, s->items[i].value);
+    if (good)
+        return copy;
+    settings_destroy(copy);
+    return NULL;
 }
 
 /* ---- values ---- */

@@ -74,12 +74,13 @@ void watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, 
 {
     char text[32] = "";
     int  terminal = isatty(STDERR_FILENO);
-    if (w->quiet || spent < 2)
+    if (w->quiet || spent < 2 || (w->said > 0 && spent - w->said < (terminal ? 0.5 : 10)))
         return;
+    w->said = spent;
     span_text(left, text, sizeof text);
     fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " %s, %.3g a second, %s left%s", terminal ? "\r" : "", done, all, w->what, rate, text,
             terminal ? "   " : "\n");
-    w->said = terminal;
+    w->open = terminal;
 }
 
 static void progress(void *ctx, const htc_scale_progress *p)
@@ -96,14 +97,15 @@ void watch_open(watch *w, uint64_t memory_max, int quiet)
     *w = (watch){ .what = "tasks", .quiet = quiet, .alloc = { resize, NULL }, .env = { .size = sizeof w->env } };
     w->env.alloc = &w->alloc;
     w->host = (htc_scale_host){ .size = sizeof w->host, .memory_max = memory_max, .stop = &stopped, .clock = now, .progress = progress, .ctx = w,
-                                .progress_ns = isatty(STDERR_FILENO) ? 500 * HTC_MS : 10 * HTC_SECOND };
+                                .progress_ns = 500 * HTC_MS };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
 
 void watch_close(watch *w)
 {
-    if (w->said)
+    if (w->open)
         fputc('\n', stderr);
+    w->open = 0;
     w->said = 0;
 }

@@ -9,7 +9,8 @@ typedef struct watch {
     htc_alloc      alloc;
     htc_env        env;
     const char    *what; /* what is counted */
-    int            quiet, said;
+    int            quiet, open; /* open: a line of progress on a terminal has no end yet */
+    double         said;        /* when, in seconds of a run; 0: not yet */
 } watch;
 
 void   watch_open(watch *w, uint64_t memory_max, int quiet); /* memory_max 0: three quarters of this machine's */

@@ -1,0 +1,140 @@
+#!/bin/bash
+# usage: SOURCE=DIR study.sh PROGRAMS
+# htc-sim run and htc-sim fairshare: the example runs, the worked example comes out, many runs are one table whatever the number of
+# processes, mistakes are refused with file, line and next step, and an interrupted run says what it had.
+set -euo pipefail
+sim=$1/htc-sim
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" "$@" > "$dir/out" 2> "$dir/err" || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+
+# The example, with its files.
+example=$SOURCE/examples/sim/fairshare.ini
+ends 0 run "$example" --plot "$dir/plots"
+grep -qE '^makespan +[0-9.]+ s, no less than [0-9.]+ s' "$dir/out" || fail "no makespan"
+grep -q '^cores by user:' "$dir/out" || fail "no picture"
+for user in ada bob cy dora; do
+    grep -qE "^$user " "$dir/out" || fail "no line of $user"
+    grep -q ">$user</text>" "$dir/plots/cores.svg" || fail "$user is not in the picture"
+done
+head -1 "$dir/plots/cores.csv" | grep -qx 'seconds,queued,ada,bob,cy,dora' || fail "the head of cores.csv"
+[ "$(wc -l < "$dir/plots/users.csv")" = 5 ] || fail "users.csv has not four users"
+python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/cores.svg"
+
+# The worked example: 100 cores, 200, 50 and 20 tasks.
+cat > "$dir/worked.ini" << 'END'
+[cluster]
+cores = 100
+[fair]
+policy = eq1
+[user.a]
+[user.b]
+[user.c]
+[job.a]
+user = a
+tasks = 200
+length = 100s
+[job.b]
+user = b
+tasks = 50
+length = 1min
+arrival = 50
+[job.c]
+user = c
+tasks = 20
+length = 100000ms
+arrival = 150
+END
+ends 0 run "$dir/worked.ini" --gap 0 --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert [u["makespan_s"] for u in run["users"]] == [300, 110, 110], run
+assert run["ended"] == 270 and run["wrong"] == "" and run["idle_core_s"] == 0 and not run["interrupted"], run
+PY
+"$sim" run - --gap 0 --json < "$dir/worked.ini" > "$dir/again"
+[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/again")" = "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" ] || fail "the same experiment is another run"
+
+# Many runs: the same table from one process and from three.
+many=(run "$example" --vary fair.policy=static,eq1 --vary cluster.cores=100..400:x2 --seeds 1..4)
+ends 0 "${many[@]}" --json -j 1
+cp "$dir/out" "$dir/one"
+ends 0 "${many[@]}" --json --jobs 3 --plot "$dir/plots"
+cmp "$dir/one" "$dir/out" || fail "three processes come to another table than one"
+[ -s "$dir/plots/cores-6.svg" ] || fail "the sixth combination has no picture"
+python3 - "$dir/out" << 'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert [(r["fair.policy"], r["cluster.cores"]) for r in rows] == [(p, c) for p in ("static", "eq1") for c in ("100", "200", "400")], rows
+assert all(r["runs"] == 4 and r["makespan_s"]["half"] > 0 for r in rows), rows
+for a, b in zip(rows[:3], rows[3:]):  # what is shared anew ends sooner
+    assert b["makespan_s"]["mean"] < a["makespan_s"]["mean"], (a, b)
+PY
+ends 0 "${many[@]}" -j 2
+[ "$(grep -c ' ± ' "$dir/out")" = 7 ] || fail "the table has not six rows and a foot"
+# One value is the mean of one run, with no interval.
+ends 0 fairshare --tasks 10 --cores 4 --vary cluster.cores=1..10:+4 --json
+[ "$(grep -oE '"cluster.cores":"[0-9]+"' "$dir/out" | tr -d '\n')" = '"cluster.cores":"1""cluster.cores":"5""cluster.cores":"9""cluster.cores":"10"' ] ||
+    fail "1, 5, 9 and 10 are A..B:+4"
+
+# Mistakes.
+refused() { # WHAT-IT-SAYS NEXT-STEP < FILE
+    cat > "$dir/bad.ini"
+    ends 2 run "$dir/bad.ini"
+    says "$1"
+    says "next: $2"
+}
+printf '[cluster]\ncores = 5\ncore = 6\n' | refused "bad.ini:3: there is no key cluster.core" "did you mean cluster.cores?"
+printf '\n[clutser]\n' | refused "bad.ini:2: there is no section [clutser]" "sections are [sim]"
+printf '[cluster]\ncores = 0\n' | refused 'bad.ini:2: cluster.cores cannot be "0"' "cluster.cores takes a number from 1"
+printf '[cluster]\ncores\n' | refused "bad.ini:2: the line is neither" "comments begin with ;"
+printf '[cluster]\ncores\ncore = 6\n' | refused "bad.ini:2: the line is neither" "comments begin with ;"
+printf '[user.a]\n[job.b]\nuser = c\n' | refused "job.b.user: there is no user c" "write job.NAME.user"
+printf '[user.a]\n[job.b]\ntasks = 3\n' | refused "job.b has no user" "write job.NAME.user"
+printf '[cluster]\ncores = 5\n' | refused "there are no users with jobs" "set workload.users"
+printf '[workload]\nlength = lognormal 5s\nusers = 3\n' | refused 'workload.length cannot be' "workload.length takes SPAN"
+printf '[sim]\nmodel = manytask\n' | refused 'sim.model cannot be "manytask"' "sim.model takes fairshare"
+head -c 300 /dev/zero | tr '\0' x | refused "bad.ini:1: the line is too long" "give its values"
+printf '[workload]\nusers = 3\n[fair]\npolicy = static\n[cluster]\ncores = 2\n' | refused "cannot be split among 3 users" "change its settings"
+ends 2 run "$dir/none.ini"
+says "none.ini: it cannot be read: No such file"
+ends 2 run
+ends 2 fairshare --cores 100M --memory 64M
+says "64 MiB are allowed"
+ends 2 fairshare --vary cluster.nodes=1,2
+says "did you mean cluster.cores?"
+ends 2 fairshare --vary sim.seed=1,2
+ends 2 fairshare --vary cluster.cores=4..1:x2
+ends 2 fairshare --vary cluster.cores=1,,2
+ends 2 fairshare --seeds 5
+ends 2 fairshare --jobs 0
+ends 2 fairshare --nothing
+ends 3 fairshare --tasks 1 --plot /proc/nothing
+
+# Ctrl-C: what it had is told. It runs for minutes; the signal comes when it has begun to say how far it is.
+"$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s > "$dir/out" 2> "$dir/err" &
+pid=$!
+for _ in $(seq 600); do
+    [ -s "$dir/err" ] && break
+    kill -0 $pid 2> /dev/null || break
+    sleep 0.1
+done
+grep -qE '^[0-9]+ of 400000000 tasks, .* a second, .* left$' "$dir/err" || { cat "$dir/err"; fail "no progress"; }
+kill -INT $pid
+got=0
+wait $pid || got=$?
+[ $got = 4 ] || fail "an interrupted run ends with $got"
+grep -q '^interrupted at .* what there was until then:$' "$dir/out" || fail "it does not say that it was interrupted"
+grep -qE '^u3 +1 +[1-9][0-9]+ ' "$dir/out" || fail "it does not say what it had"
+echo "study: all is well"
