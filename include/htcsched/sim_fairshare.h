@@ -93,6 +93,8 @@ typedef struct htc_sim_fairshare_options {
     void (*sample)(void *ctx, const htc_sim_fairshare_sample *sample);
     void *sample_ctx; /**< handed to it */
     const htc_scale_host *host; /**< borrowed; NULL: every default */
+    const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
+    const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
 } htc_sim_fairshare_options;
 
 /** How one user fared. */
@@ -142,7 +144,7 @@ HTC_API htc_status htc_sim_fairshare_memory(const htc_sim_fairshare_options *opt
  * @param[out] results  n_users of them, caller-allocated; NULL is fine
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL if something is missing or out of range, or a user whom the policy gives nothing has
- *         jobs; HTC_ETOOBIG: it needs more memory than host.memory_max, or more than 2^63 / cores ticks; HTC_EABI; HTC_ENOMEM
+ *         jobs; HTC_EFORMAT: the checkpoint is not of these options; HTC_ECORRUPT; what a tape answers; HTC_ETOOBIG: it needs more memory than host.memory_max, or more than 2^63 / cores ticks; HTC_EABI; HTC_ENOMEM
  *
  * Cost: 60 to 150 ns a task, some 100 ns a user for each division, 12.3 bytes a core.   Since: 0.2
  */

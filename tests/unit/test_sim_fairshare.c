@@ -182,7 +182,7 @@ Test(sim_fairshare, says_what_it_had_when_it_is_stopped)
     htc_sim_fairshare_result            u;
     cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, &u, NULL), HTC_OK));
     cr_expect(eq(u32, r.interrupted, 1) && eq(str, r.scale.wrong, ""));
-    cr_expect(u.ended > 10000 && u.ended < 60000 && u.ended == r.scale.ended);
+    cr_expect(u.ended > 500 && u.ended < 60000 && u.ended == r.scale.ended);
     cr_expect(fabs(u.core_s - (double)u.ended) <= 10);
 }
 
@@ -235,4 +235,130 @@ Test(sim_fairshare, ends_without_memory)
         cr_expect(status == HTC_OK || status == HTC_ENOMEM, "allocation %zu", n);
         cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
     }
+}
+
+/* ---- checkpoints ---- */
+
+typedef struct reel {
+    unsigned char *data;
+    size_t         len, room, at;
+    size_t         ends; /* of what can be written; 0: nowhere */
+} reel;
+
+static htc_status reel_move(void *ctx, void *data, size_t n, int reads)
+{
+    reel *r = ctx;
+    if (reads) {
+        if (n > r->len - r->at)
+            return HTC_EIO;
+        memcpy(data, r->data + r->at, n);
+        r->at += n;
+        return HTC_OK;
+    }
+    if (r->ends && r->len + n > r->ends)
+        return HTC_ENOSPC;
+    while (r->len + n > r->room)
+        cr_assert((r->data = realloc(r->data, r->room = 2 * r->room + 4096)) != NULL);
+    memcpy(r->data + r->len, data, n);
+    r->len += n;
+    return HTC_OK;
+}
+
+static htc_status reel_read(void *ctx, void *data, size_t n)
+{
+    return reel_move(ctx, data, n, 1);
+}
+
+static htc_status reel_write(void *ctx, void *data, size_t n)
+{
+    return reel_move(ctx, data, n, 0);
+}
+
+/* It stops the run at some of the looks, of which there are many: the clock says that each took a second. */
+typedef struct stopper {
+    htc_rng      rng;
+    htc_ns       now;
+    volatile int stop;
+    uint64_t     one_in;
+} stopper;
+
+static htc_ns stopper_clock(void *ctx)
+{
+    stopper *s = ctx;
+    s->stop |= s->one_in && htc_rng_below(&s->rng, s->one_in) == 0;
+    return s->now += HTC_SECOND;
+}
+
+/* However often a run is interrupted, written down and gone on with, it comes to the same end. */
+Test(sim_fairshare, goes_on_from_a_checkpoint_to_the_same_end)
+{
+    int stops = 0;
+    PROPERTY (rng, 60) {
+        htc_sim_fairshare_user    users[8];
+        htc_sim_fairshare_job     jobs[30];
+        htc_sim_fairshare_result  whole_users[8], part_users[8];
+        htc_sim_fairshare_options o;
+        htc_sim_fairshare_report  whole = { .size = sizeof whole }, part = whole;
+        draw_run(&rng, users, jobs, &o);
+        HOLDS(htc_sim_fairshare_run(NULL, &o, &whole, whole_users, NULL) == HTC_OK);
+        stopper        halt = { .rng = { htc_rng_next(&rng) }, .one_in = 1 + htc_rng_below(&rng, 2000) };
+        htc_scale_host host = { .size = sizeof host, .stop = &halt.stop, .clock = stopper_clock, .ctx = &halt };
+        reel           from = { 0 }, to = { 0 };
+        htc_scale_tape resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &from }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &to };
+        o.host = &host;
+        o.checkpoint = &checkpoint;
+        for (part.interrupted = 1; part.interrupted; stops += (int)part.interrupted) {
+            halt.stop = 0;
+            to.len = from.at = 0;
+            HOLDS(htc_sim_fairshare_run(NULL, &o, &part, part_users, NULL) == HTC_OK);
+            cr_assert(eq(str, part.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
+            reel other = from;
+            from = to;
+            to = other;
+            o.resume = &resume;
+        }
+        HOLDS(part.scale.hash == whole.scale.hash && part.scale.makespan == whole.scale.makespan && part.divisions == whole.divisions);
+        HOLDS(part.fairness == whole.fairness && part.idle_s == whole.idle_s);
+        for (size_t u = 0; u < o.n_users; u++)
+            HOLDS(memcmp(&part_users[u], &whole_users[u], sizeof part_users[u]) == 0);
+        free(from.data);
+        free(to.data);
+    }
+    cr_expect(stops > 20, "%d stops", stops);
+}
+
+Test(sim_fairshare, refuses_what_is_no_checkpoint_of_the_experiment)
+{
+    static const htc_sim_fairshare_user user = { .weight = 1 };
+    htc_sim_fairshare_job               job = { .tasks = 60000, .length = { HTC_SCALE_EXPONENTIAL, 0, 1e9, 0 } };
+    htc_scale_host                      host = { .size = sizeof host, .stop = &stop };
+    reel                                film = { 0 };
+    htc_scale_tape                      resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &film }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &film };
+    htc_sim_fairshare_options           o = { .size = sizeof o, .cores = 1000, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .host = &host, .checkpoint = &checkpoint };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    stop = 1;
+    film.ends = 5000;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_ENOSPC));
+    film.ends = film.len = 0;
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK) && r.interrupted && film.len > 5000);
+    o.checkpoint = NULL;
+    o.resume = &resume;
+    stop = 0;
+    size_t whole = film.len;
+    for (film.len = 0; film.len < whole; film.len += 1 + film.len / 7) { /* cut short anywhere */
+        film.at = 0;
+        cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EIO), "%zu bytes", film.len);
+    }
+    film.len = whole;
+    film.at = 0;
+    job.tasks++;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EFORMAT));
+    job.tasks--;
+    film.at = 0;
+    o.seed = 1;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EFORMAT));
+    o.seed = 0;
+    film.at = 0;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK) && eq(u64, r.scale.ended, 60000));
+    free(film.data);
 }

@@ -87,7 +87,7 @@ Test(study, files_of_any_bytes_are_read_or_refused)
     int               fd = mkstemp(name), read = 0, refused = 0;
     htc_rng           rng = { 5 };
     cr_assert(fd >= 0);
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 500; i++) {
         settings *s = settings_create(table);
         htc_error e;
         FILE     *f = fopen(name, "w");
@@ -107,7 +107,7 @@ Test(study, files_of_any_bytes_are_read_or_refused)
     }
     close(fd);
     unlink(name);
-    cr_expect(read > 100 && refused > 100);
+    cr_expect(read > 20 && refused > 20);
 }
 
 /* The figures of 2, 3, 5 and 100 values, by a table of t. */

@@ -12,7 +12,7 @@ static uint32_t id_of(const fair *m, uint32_t what)
 
 static htc_allot_user *view_of(const fair *m, uint32_t u)
 {
-    assert(m->user[u].at < m->views);
+    assert(m->user[u].at < m->now.views);
     return &m->view[m->user[u].at];
 }
 
@@ -21,21 +21,21 @@ static void enter(fair *m, uint32_t u)
     fair_user *user = &m->user[u];
     if (user->at != FAIR_NONE)
         return;
-    user->at = (uint32_t)m->views++;
-    m->view[user->at] = (htc_allot_user){ .weight = user->weight, .last_served = user->last_served, .arrival = m->entered++, .id = u, .fixed = user->fixed };
+    user->at = (uint32_t)m->now.views++;
+    m->view[user->at] = (htc_allot_user){ .weight = user->weight, .last_served = user->last_served, .arrival = m->now.entered++, .id = u, .fixed = user->fixed };
 }
 
 /* The last view takes the place of one that is needed no more. */
 static void drop_empty_views(fair *m)
 {
-    for (size_t i = m->views; i-- > 0;) {
+    for (size_t i = m->now.views; i-- > 0;) {
         const htc_allot_user *v = &m->view[i];
         if (v->queued || v->running || v->agents || v->draining)
             continue;
         m->user[v->id].at = FAIR_NONE;
         m->user[v->id].last_served = v->last_served;
-        m->view[i] = m->view[--m->views];
-        if (i < m->views)
+        m->view[i] = m->view[--m->now.views];
+        if (i < m->now.views)
             m->user[m->view[i].id].at = (uint32_t)i;
     }
 }
@@ -45,9 +45,9 @@ static void drop_empty_views(fair *m)
 static void count_idle(fair *m)
 {
     uint64_t now = htc_scale_now(m->scale);
-    if (m->wanting && m->free)
-        m->idle += (now - m->then) * m->free;
-    m->then = now;
+    if (m->now.wanting && m->now.free)
+        m->now.idle += (now - m->now.then) * m->now.free;
+    m->now.then = now;
 }
 
 /* Agents that will take a task when they are there: those that are marked leave first. */
@@ -69,10 +69,10 @@ static uint64_t wanting_of(const fair *m, uint32_t u)
 /* As soon as it may be; everything that happens until then is divided for at once. */
 static void divide_soon(fair *m)
 {
-    uint64_t now = htc_scale_now(m->scale), at = m->divisions && m->divided_at + m->gap > now ? m->divided_at + m->gap : now;
-    if (m->will_divide)
+    uint64_t now = htc_scale_now(m->scale), at = m->now.divisions && m->now.divided_at + m->gap > now ? m->now.divided_at + m->gap : now;
+    if (m->now.will_divide)
         return;
-    m->will_divide = 1;
+    m->now.will_divide = 1;
     htc_scale_at(m->scale, at, id_of(m, FAIR_DIVIDE));
 }
 
@@ -81,17 +81,17 @@ static void launch(fair *m, uint32_t u, uint64_t n)
     uint64_t        now = htc_scale_now(m->scale);
     htc_allot_user *v = view_of(m, u);
     for (; n; n--) {
-        uint32_t c = m->free_core;
-        assert(m->free > 0);
-        m->free_core = m->core[c];
-        m->free--;
+        uint32_t c = m->now.free_core;
+        assert(m->now.free > 0);
+        m->now.free_core = m->core[c];
+        m->now.free--;
         m->core[c] = FAIR_STARTING | u;
         m->user[u].starting++;
         m->user[u].agents_started++;
         m->user[u].cores++;
         m->user[u].held_since += now;
         v->agents++;
-        v->last_served = ++m->served;
+        v->last_served = ++m->now.served;
         htc_scale_at(m->scale, now + m->launch, c);
     }
 }
@@ -99,18 +99,18 @@ static void launch(fair *m, uint32_t u, uint64_t n)
 static void divide(fair *m)
 {
     drop_empty_views(m);
-    m->will_divide = 0;
-    m->divided_at = htc_scale_now(m->scale);
-    m->divisions++;
-    m->wanting = 0;
-    for (size_t i = 0; i < m->views; i++)
+    m->now.will_divide = 0;
+    m->now.divided_at = htc_scale_now(m->scale);
+    m->now.divisions++;
+    m->now.wanting = 0;
+    for (size_t i = 0; i < m->now.views; i++)
         m->view[i].starting = starting_of(m, (uint32_t)m->view[i].id);
-    htc_status status = htc_allot_plan(&m->env, &m->allot, m->view, m->views, m->options.cores, m->free, m->change);
+    htc_status status = htc_allot_plan(&m->env, &m->allot, m->view, m->now.views, m->options.cores, m->now.free, m->change);
     if (status != HTC_OK) {
         htc_scale_fail(m->scale, status);
         return;
     }
-    for (size_t i = 0; i < m->views; i++) {
+    for (size_t i = 0; i < m->now.views; i++) {
         const htc_allot_change *change = &m->change[i];
         htc_allot_user         *v = &m->view[i];
         v->draining -= change->undrain;
@@ -118,7 +118,7 @@ static void divide(fair *m)
         launch(m, (uint32_t)v->id, change->grant);
         v->agents -= change->drain;
         v->draining += change->drain;
-        m->wanting += wanting_of(m, (uint32_t)v->id);
+        m->now.wanting += wanting_of(m, (uint32_t)v->id);
         if (change->undrain || change->grant || change->drain) {
             htc_scale_mark(m->scale, v->id << 40 ^ change->undrain << 20 ^ change->grant);
             htc_scale_mark(m->scale, v->id << 40 ^ UINT64_C(1) << 63 ^ change->drain);
@@ -132,9 +132,9 @@ static void set_free(fair *m, uint32_t c, uint32_t u)
 {
     m->user[u].cores--;
     m->user[u].held_since -= htc_scale_now(m->scale);
-    m->core[c] = m->free_core;
-    m->free_core = c;
-    m->free++;
+    m->core[c] = m->now.free_core;
+    m->now.free_core = c;
+    m->now.free++;
     divide_soon(m);
 }
 
@@ -158,10 +158,10 @@ static void run_task(fair *m, uint32_t c, uint32_t u, uint64_t delay)
     if (job->begun == job->tasks)
         user->first = job->next;
     user->work += length;
-    m->queued--;
-    m->running++;
+    m->now.queued--;
+    m->now.running++;
     v->running++;
-    v->last_served = ++m->served;
+    v->last_served = ++m->now.served;
     if (--v->queued == 0)
         divide_soon(m);
     m->core[c] = j;
@@ -188,8 +188,8 @@ static void task_ends(fair *m, uint32_t c, const fair_job *job)
     fair_user *user = &m->user[job->user];
     uint64_t   now = htc_scale_now(m->scale);
     htc_scale_end(m->scale);
-    m->running--;
-    m->left--;
+    m->now.running--;
+    m->now.left--;
     view_of(m, job->user)->running--;
     user->ended++;
     user->response += now - job->arrival;
@@ -211,7 +211,7 @@ static void core_event(fair *m, uint32_t c)
     } else {
         task_ends(m, c, &m->job[word]);
     }
-    m->wanting += wanting_of(m, u) - wanted;
+    m->now.wanting += wanting_of(m, u) - wanted;
 }
 
 /* ---- jobs ---- */
@@ -230,23 +230,23 @@ static void arrive(fair *m, uint32_t j)
     if (user->tasks == 0)
         user->submitted = job->arrival;
     user->tasks += job->tasks;
-    m->queued += job->tasks;
+    m->now.queued += job->tasks;
     view_of(m, job->user)->queued += job->tasks;
-    m->wanting += wanting_of(m, job->user) - wanted;
+    m->now.wanting += wanting_of(m, job->user) - wanted;
     htc_scale_submit(m->scale, job->tasks);
 }
 
 static void next_arrival(fair *m)
 {
-    if (m->arrived < m->options.n_jobs)
-        htc_scale_at(m->scale, m->job[m->arrivals[m->arrived]].arrival, id_of(m, FAIR_ARRIVAL));
+    if (m->now.arrived < m->options.n_jobs)
+        htc_scale_at(m->scale, m->job[m->arrivals[m->now.arrived]].arrival, id_of(m, FAIR_ARRIVAL));
 }
 
 static void arrivals(fair *m)
 {
     uint64_t now = htc_scale_now(m->scale);
-    while (m->arrived < m->options.n_jobs && m->job[m->arrivals[m->arrived]].arrival == now)
-        arrive(m, (uint32_t)m->arrivals[m->arrived++]);
+    while (m->now.arrived < m->options.n_jobs && m->job[m->arrivals[m->now.arrived]].arrival == now)
+        arrive(m, (uint32_t)m->arrivals[m->now.arrived++]);
     next_arrival(m);
     divide_soon(m);
 }
@@ -258,7 +258,7 @@ static void add_fairness(fair *m)
 {
     double   sum = 0, squares = 0;
     uint64_t n = 0;
-    for (size_t i = 0; i < m->views; i++)
+    for (size_t i = 0; i < m->now.views; i++)
         if (m->view[i].queued) {
             double x = (double)m->user[m->view[i].id].cores / (double)m->view[i].weight;
             sum += x;
@@ -266,8 +266,8 @@ static void add_fairness(fair *m)
             n++;
         }
     if (squares > 0) {
-        m->fairness += sum * sum / ((double)n * squares);
-        m->samples++;
+        m->now.fairness += sum * sum / ((double)n * squares);
+        m->now.samples++;
     }
 }
 
@@ -278,9 +278,9 @@ static void take_sample(fair *m)
         m->held[u] = m->user[u].cores;
     if (m->options.sample)
         m->options.sample(m->options.sample_ctx,
-                          &(htc_sim_fairshare_sample){ .size = sizeof(htc_sim_fairshare_sample), .at = htc_scale_now(m->scale) * m->options.tick_ns, .queued = m->queued,
-                                                       .running = m->running, .ended = m->tasks - m->left, .cores = m->held, .n_users = m->options.n_users });
-    if (m->left)
+                          &(htc_sim_fairshare_sample){ .size = sizeof(htc_sim_fairshare_sample), .at = htc_scale_now(m->scale) * m->options.tick_ns, .queued = m->now.queued,
+                                                       .running = m->now.running, .ended = m->now.tasks - m->now.left, .cores = m->held, .n_users = m->options.n_users });
+    if (m->now.left)
         htc_scale_at(m->scale, htc_scale_now(m->scale) + m->sample, id_of(m, FAIR_SAMPLE));
 }
 

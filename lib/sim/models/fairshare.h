@@ -38,26 +38,26 @@ typedef struct fair {
     htc_sim_fairshare_options options;
     htc_allot_options         allot;
     htc_scale                *scale;
-    uint32_t                 *core;
-    uint32_t                  free_core; /* the first of those that are free */
-    uint64_t                  free;
-    fair_user                *user;
-    htc_allot_user           *view; /* what the policy is told of each that has tasks or agents: these are counted here. id: the user */
-    size_t                    views;
-    htc_allot_change         *change;
-    uint64_t                 *held; /* for samples */
-    fair_job                 *job;
-    size_t                   *arrivals; /* jobs by arrival */
-    size_t                    arrived;
     uint64_t                  launch, pull, leave, gap, sample; /* ticks */
-    uint64_t                  tasks, queued, running, left; /* tasks: of all jobs; left: of these, that have not ended */
-    uint64_t                  wanting; /* tasks that no agent is on its way to */
-    uint64_t                  served, entered; /* entered: users that were given a view, one after the other */
-    uint64_t                  divided_at, divisions;
-    int                       will_divide;
-    uint64_t                  then, idle; /* then: of the event before; idle: core ticks */
-    uint64_t                  samples;
-    double                    fairness;
+    uint64_t                 *held;                             /* for samples */
+    size_t                   *arrivals;                         /* jobs by arrival */
+    htc_allot_change         *change;
+    /* What follows, and the engine, is what a checkpoint has. */
+    uint32_t       *core;
+    fair_user      *user;
+    htc_allot_user *view; /* what the policy is told of each that has tasks or agents: these are counted here. id: the user */
+    fair_job       *job;
+    struct fair_state {
+        uint32_t free_core, will_divide; /* free_core: the first of those that are free */
+        uint64_t free, views, arrived;
+        uint64_t tasks, queued, running, left; /* tasks: of all jobs; left: of these, that have not ended */
+        uint64_t wanting;                      /* tasks that no agent is on its way to */
+        uint64_t served, entered;              /* entered: users that were given a view, one after the other */
+        uint64_t divided_at, divisions;
+        uint64_t then, idle; /* then: of the event before; idle: core ticks */
+        uint64_t samples;
+        double   fairness;
+    } now;
 } fair;
 
 /* The ids behind those of the cores. Of one tick, tasks end first, then jobs arrive, then cores are divided. */

@@ -93,7 +93,7 @@ static void fill(fair *m, uint64_t fixed)
     m->sample = o->sample_ns && !ticks(m, o->sample_ns) ? 1 : ticks(m, o->sample_ns);
     for (uint64_t c = 0; c < o->cores; c++)
         m->core[c] = (uint32_t)c + 1;
-    m->free = o->cores;
+    m->now.free = o->cores;
     for (size_t u = 0; u < o->n_users; u++) {
         m->user[u] = (fair_user){ .first = FAIR_NONE, .at = FAIR_NONE, .submitted = UINT64_MAX, .fixed = !fixed || o->users[u].fixed,
                                   .weight = htc_allot_weight(o->users[u].weight > 0 ? o->users[u].weight : 1) };
@@ -102,9 +102,9 @@ static void fill(fair *m, uint64_t fixed)
         m->job[j] = (fair_job){ .user = o->jobs[j].user, .next = FAIR_NONE, .tasks = o->jobs[j].tasks, .arrival = ticks(m, o->jobs[j].arrival),
                                 .stream = htc__scale_stream(o->seed, j), .length = htc__scale_drawer_of(&o->jobs[j].length, o->tick_ns) };
         m->arrivals[j] = j;
-        m->tasks += o->jobs[j].tasks;
+        m->now.tasks += o->jobs[j].tasks;
     }
-    m->left = m->tasks;
+    m->now.left = m->now.tasks;
     htc__order_sort(m->arrivals, o->n_jobs, before_arrival, m->job);
 }
 
@@ -142,6 +142,41 @@ static htc_status open_model(fair *m, htc_error *error)
     return HTC_OK;
 }
 
+/* ---- a checkpoint ---- */
+
+/* What an experiment is: another one's checkpoint is refused. */
+static uint64_t print_of(const fair *m)
+{
+    const htc_sim_fairshare_options *o = &m->options;
+    uint64_t numbers[] = { o->cores, o->policy, o->min_agents, o->n_users, o->n_jobs, m->launch, m->pull, m->leave, m->gap, m->sample };
+    uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
+    print = htc_hash64((htc_bytes){ o->users, o->n_users * sizeof *o->users }, print);
+    return htc_hash64((htc_bytes){ o->jobs, o->n_jobs * sizeof *o->jobs }, print);
+}
+
+static htc_status move_model(fair *m, const htc_scale_tape *tape)
+{
+    const htc_sim_fairshare_options *o = &m->options;
+    uint64_t                         head[] = { print_of(m), sizeof m->now, sizeof *m->user, sizeof *m->job }, found[4];
+    memcpy(found, head, sizeof head);
+    htc_status status = tape->move(tape->ctx, found, sizeof found);
+    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
+        status = HTC_EFORMAT;
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, &m->now, sizeof m->now);
+    if (status == HTC_OK && (m->now.views > o->n_users || m->now.arrived > o->n_jobs || m->now.free > o->cores))
+        status = HTC_ECORRUPT;
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, m->core, o->cores * sizeof *m->core);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, m->user, o->n_users * sizeof *m->user);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, m->view, m->now.views * sizeof *m->view);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, m->job, o->n_jobs * sizeof *m->job);
+    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+}
+
 /* ---- what is told ---- */
 
 static double seconds(const fair *m, uint64_t n)
@@ -171,16 +206,16 @@ static void tell(const fair *m, htc_sim_fairshare_report *r)
     htc_scale_report_get(m->scale, &r->scale);
     (void)htc_sim_fairshare_memory(&m->options, &engine);
     r->memory = engine;
-    r->divisions = m->divisions;
+    r->divisions = m->now.divisions;
     for (size_t u = 0; u < m->options.n_users; u++)
         r->agents += m->user[u].agents_started;
     double span = (double)r->scale.makespan / 1e9;
     r->throughput = span > 0 ? (double)r->scale.ended / span : 0;
     r->efficiency = span > 0 ? r->scale.busy_s / ((double)m->options.cores * span) : 0;
-    r->idle_s = seconds(m, m->idle);
-    r->fairness = m->samples ? m->fairness / (double)m->samples : 1;
-    if (!r->interrupted && !r->scale.wrong[0] && (m->free != m->options.cores || m->queued || m->running))
-        snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu of %llu cores are free in the end", (unsigned long long)m->free, (unsigned long long)m->options.cores);
+    r->idle_s = seconds(m, m->now.idle);
+    r->fairness = m->now.samples ? m->now.fairness / (double)m->now.samples : 1;
+    if (!r->interrupted && !r->scale.wrong[0] && (m->now.free != m->options.cores || m->now.queued || m->now.running))
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu of %llu cores are free in the end", (unsigned long long)m->now.free, (unsigned long long)m->options.cores);
 }
 
 htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_options *options, htc_sim_fairshare_report *report,
@@ -210,10 +245,17 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
     status = open_model(&m, error);
     if (status == HTC_OK) {
         fill(&m, fixed);
-        htc__fair_begin(&m);
+        if (!m.options.resume)
+            htc__fair_begin(&m);
+        else if ((status = move_model(&m, m.options.resume)) != HTC_OK)
+            htc__error(error, status, "the checkpoint is not of this experiment");
+    }
+    if (status == HTC_OK) {
         status = htc_scale_run(m.scale);
         r.interrupted = status == HTC_AGAIN;
-        if (status < 0)
+        if (r.interrupted && m.options.checkpoint && (status = move_model(&m, m.options.checkpoint)) != HTC_OK)
+            htc__error(error, status, "the checkpoint could not be written");
+        else if (status < 0)
             htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
         status = status == HTC_AGAIN ? HTC_OK : status;
     }

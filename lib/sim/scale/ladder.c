@@ -301,3 +301,41 @@ int htc__ladder_refill(ladder *q)
     }
     return 1;
 }
+
+/* ---- a checkpoint ---- */
+
+static int list_is_sound(const ladder *q, const ladder_list *list)
+{
+    return list->head <= q->chunks_used && list->count <= q->count && !list->head == !list->count;
+}
+
+static htc_status move_rungs(ladder *q, const htc_scale_tape *tape)
+{
+    htc_status status = HTC_OK;
+    for (uint32_t i = 0; i < q->rungs && status == HTC_OK; i++) {
+        ladder_rung *r = &q->rung[i];
+        status = tape->move(tape->ctx, r, offsetof(ladder_rung, list));
+        if (status == HTC_OK && (r->buckets > LADDER_FAN || r->current > r->buckets || r->shift > 63))
+            return HTC_ECORRUPT;
+        if (status == HTC_OK)
+            status = tape->move(tape->ctx, r->list, r->buckets * sizeof *r->list);
+        for (uint32_t k = r->current; k < r->buckets && status == HTC_OK; k++)
+            status = list_is_sound(q, &r->list[k]) ? HTC_OK : HTC_ECORRUPT;
+    }
+    return status;
+}
+
+htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape)
+{
+    htc_status status = tape->move(tape->ctx, q, offsetof(ladder, rung));
+    if (status == HTC_OK && (q->count > q->count_max || q->rungs > LADDER_RUNGS || q->bottom_n > LADDER_SORTED || q->side_n > LADDER_SIDE ||
+                             q->chunks_used >= q->chunks || q->chunk_free > q->chunks_used || !list_is_sound(q, &q->top)))
+        status = HTC_ECORRUPT;
+    if (status == HTC_OK)
+        status = move_rungs(q, tape);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, q->chunk + 1, q->chunks_used * sizeof *q->chunk);
+    for (uint32_t c = 1; c <= q->chunks_used && status == HTC_OK && tape->reads; c++)
+        status = q->chunk[c].next <= q->chunks_used && q->chunk[c].n <= LADDER_CHUNK ? HTC_OK : HTC_ECORRUPT;
+    return status;
+}

@@ -16,8 +16,7 @@
 #ifndef HTC_SIM_SCALE_LADDER_H
 #define HTC_SIM_SCALE_LADDER_H
 
-#include "htcsched/env.h"
-#include "htcsched/status.h"
+#include "htcsched/sim_scale.h"
 
 #define LADDER_CHUNK  63u   /* keys of a chunk, which is 512 bytes */
 #define LADDER_RUNGS  14u   /* each divides by more than 32: 13 are enough for 64 bits */
@@ -43,17 +42,19 @@ typedef struct ladder_rung {
 } ladder_rung;
 
 typedef struct ladder {
-    uint64_t count, count_max, last; /* last: the key popped last */
-    uint64_t id_mask;
+    uint64_t count, last; /* last: the key popped last */
     uint64_t top_start, top_min, top_max;
     uint64_t limit[LADDER_RUNGS]; /* keys from here on are in the rung, as far as it goes; the others below it */
     uint32_t rungs, bottom_n, side_n;
-    uint32_t chunks, chunks_used, chunk_free; /* chunk_free: the first of those that are used no more; 0: none */
+    uint32_t chunks_used, chunk_free; /* chunk_free: the first of those that are used no more; 0: none */
     ladder_list   top;
     uint64_t      bottom[LADDER_SORTED]; /* the least is the last */
     uint64_t      other[LADDER_SORTED];  /* for sorting */
     uint64_t      side[LADDER_SIDE];
     ladder_rung   rung[LADDER_RUNGS];
+    /* From here on it does not change. */
+    uint64_t      count_max, id_mask;
+    uint32_t      chunks;
     ladder_chunk *chunk; /* chunk 0 is none */
 } ladder;
 
@@ -62,6 +63,8 @@ uint64_t htc__ladder_memory(uint64_t count_max);
 /* Empty; id_bits: low bits of a key that are its id. HTC_ENOMEM. count_max below 2^32. */
 htc_status htc__ladder_create(const htc_env *env, uint64_t count_max, uint32_t id_bits, ladder **out);
 void       htc__ladder_destroy(const htc_env *env, ladder *q);
+/* Write all that is pending, or read it into a queue for as many events and bits. HTC_ECORRUPT, after which it is good for destroy alone; what the tape answers. */
+htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape);
 
 int      htc__ladder_refill(ladder *q);    /* the bottom is filled; 0: nothing is pending */
 void     htc__ladder_side_put(ladder *q, uint64_t key);

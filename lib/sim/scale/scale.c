@@ -7,7 +7,12 @@
 #include "sim/scale/draw.h"
 #include "sim/scale/ladder.h"
 
-#define LOOK_EVERY 16384u /* events between two looks at the host */
+/* Events between two looks at the host, and how long these may take by its clock: what an event costs is the model's affair. */
+#define LOOK_FIRST 1024u
+#define LOOK_MOST  65536u
+#define LOOK_NS    (20 * HTC_MS)
+
+#define FORM UINT64_C(0x31656c6163737468) /* of a checkpoint; in another order of bytes it is another number */
 
 /* What is counted, so that nothing is lost or made. Sums of ticks are modulo 2^64, which their differences do not notice. */
 typedef struct ledger {
@@ -25,12 +30,14 @@ struct htc_scale {
     htc_scale_host    host;
     ladder           *queue;
     uint32_t          id_bits;
-    uint64_t          tick_max, now;
-    uint64_t          events, hash, seed_state;
-    ledger            ledger;
+    uint64_t          tick_max, seed_state;
     htc_status        status;
-    htc_ns            begun, told; /* by the host's clock */
+    htc_ns            begun, told, looked; /* by the host's clock */
+    uint32_t          look_every;
     uint64_t          done_before; /* tasks that had ended when this call began */
+    /* From here on, and in the queue, is what a checkpoint has. */
+    uint64_t          now, events, hash;
+    ledger            ledger;
 };
 
 static uint32_t bits_for(uint64_t ids)
@@ -229,6 +236,11 @@ static void tell(htc_scale *s, htc_ns now)
 static int look_at_host(htc_scale *s)
 {
     htc_ns now = s->host.clock ? s->host.clock(s->host.ctx) : 0;
+    if (s->host.clock && now - s->looked > LOOK_NS)
+        s->look_every = s->look_every > 1 ? s->look_every / 2 : 1;
+    else if (s->host.clock && now - s->looked < LOOK_NS / 4 && s->look_every < LOOK_MOST)
+        s->look_every *= 2;
+    s->looked = now;
     if (s->host.progress && (!s->host.clock || now - s->told >= s->host.progress_ns))
         tell(s, now);
     return s->host.stop && *s->host.stop;
@@ -237,10 +249,11 @@ static int look_at_host(htc_scale *s)
 htc_status htc_scale_run(htc_scale *s)
 {
     uint64_t id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
-    s->begun = s->told = s->host.clock ? s->host.clock(s->host.ctx) : 0;
+    s->look_every = LOOK_FIRST;
+    s->begun = s->told = s->looked = s->host.clock ? s->host.clock(s->host.ctx) : 0;
     s->done_before = s->ledger.ended;
     while (s->status == HTC_OK) {
-        for (uint32_t left = LOOK_EVERY; left && s->status == HTC_OK; left--) {
+        for (uint32_t left = s->look_every; left && s->status == HTC_OK; left--) {
             if (!htc__ladder_pop(s->queue, &key))
                 return s->status;
             assert(key >> s->id_bits >= s->now); /* time does not run backwards */
@@ -253,6 +266,26 @@ htc_status htc_scale_run(htc_scale *s)
             return s->queue->count ? HTC_AGAIN : HTC_OK;
     }
     return s->status;
+}
+
+/* ---- a checkpoint ---- */
+
+htc_status htc_scale_move(htc_scale *s, const htc_scale_tape *tape)
+{
+    htc_scale_tape t = { .size = sizeof t };
+    htc_status     status = s && tape ? htc__options_copy(&t, sizeof t, tape, tape->size, offsetof(htc_scale_tape, ctx)) : HTC_EINVAL;
+    uint64_t       head[] = { FORM, sizeof *s, sizeof *s->queue, s ? s->options.seed : 0, s ? s->options.ids : 0, s ? s->options.events_max : 0,
+                              s ? s->options.cores : 0, s ? s->options.tick_ns : 0 };
+    uint64_t       found[sizeof head / sizeof *head];
+    if (status != HTC_OK || !t.move)
+        return status != HTC_OK ? status : HTC_EINVAL;
+    memcpy(found, head, sizeof head);
+    status = t.move(t.ctx, found, sizeof found);
+    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
+        status = HTC_EFORMAT;
+    if (status == HTC_OK)
+        status = t.move(t.ctx, &s->now, sizeof *s - offsetof(struct htc_scale, now));
+    return status == HTC_OK ? htc__ladder_move(s->queue, &t) : status;
 }
 
 /* ---- the report ---- */
