@@ -188,9 +188,9 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("a command is missing: fuzz, flow, run or fairshare");
+        return usage("a command is missing: fuzz, flow, run, fairshare or resume");
     if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz, flow, run and fairshare are there, the command comes first", argv[optind]);
+        return usage("there is no command %s: fuzz, flow, run, fairshare and resume are there, the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)

@@ -137,4 +137,26 @@ wait $pid || got=$?
 [ $got = 4 ] || fail "an interrupted run ends with $got"
 grep -q '^interrupted at .* what there was until then:$' "$dir/out" || fail "it does not say that it was interrupted"
 grep -qE '^u3 +1 +[1-9][0-9]+ ' "$dir/out" || fail "it does not say what it had"
+
+# In pieces it is the same run.
+pieces=(--cores 20K --users 20 --tasks 50K --length "exponential 100s" --arrival 20s)
+ends 0 fairshare "${pieces[@]}" --json
+hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
+got=0
+timeout -s INT 0.1 "$sim" fairshare "${pieces[@]}" --checkpoint "$dir/state" --json > "$dir/out" || got=$?
+while [ $got = 124 ] && grep -q '"interrupted":true' "$dir/out"; do
+    got=0
+    timeout -s INT 0.1 "$sim" resume "$dir/state" --json > "$dir/out" || got=$?
+done
+if [ $got = 0 ]; then
+    [ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
+fi
+printf '%20000s' '' >> "$dir/state"
+ends 2 resume "$dir/state"
+says "it is damaged"
+ends 2 resume "$example"
+says "it is no checkpoint"
+ends 2 resume
+ends 2 fairshare --checkpoint "$dir/state" --seeds 1..2
+ends 3 fairshare --tasks 1 --checkpoint /proc/nothing
 echo "study: all is well"

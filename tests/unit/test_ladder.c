@@ -57,7 +57,44 @@ static uint32_t id_after(htc_rng *rng, shape how, uint64_t step)
     return how == ONE_KEY ? 5 : how == IDS_DOWN ? (uint32_t)(IDS - 1 - step % IDS) : (uint32_t)htc_rng_below(rng, IDS);
 }
 
-/* Grows and shrinks; every key that is popped is the least that there is. */
+/* A copy by way of what a checkpoint has of it; the first one is destroyed. */
+typedef struct reel {
+    unsigned char data[4 << 20];
+    size_t        len, at;
+} reel;
+
+static htc_status reel_write(void *ctx, void *data, size_t n)
+{
+    reel *r = ctx;
+    cr_assert(n <= sizeof r->data - r->len);
+    memcpy(r->data + r->len, data, n);
+    r->len += n;
+    return HTC_OK;
+}
+
+static htc_status reel_read(void *ctx, void *data, size_t n)
+{
+    reel *r = ctx;
+    if (n > r->len - r->at)
+        return HTC_EIO;
+    memcpy(data, r->data + r->at, n);
+    r->at += n;
+    return HTC_OK;
+}
+
+static ladder *moved(ladder *q)
+{
+    static reel film;
+    ladder     *copy = NULL;
+    film.len = film.at = 0;
+    HOLDS(htc__ladder_move(q, &(htc_scale_tape){ .move = reel_write, .ctx = &film }) == HTC_OK);
+    HOLDS(htc__ladder_create(NULL, q->count_max, ID_BITS, &copy) == HTC_OK);
+    HOLDS(htc__ladder_move(copy, &(htc_scale_tape){ .reads = 1, .move = reel_read, .ctx = &film }) == HTC_OK && film.at == film.len);
+    htc__ladder_destroy(NULL, q);
+    return copy;
+}
+
+/* Grows and shrinks, and is moved now and then; every key that is popped is the least that there is. */
 static void agree(htc_rng *rng, shape first, shape then, uint32_t most)
 {
     static slow s;
@@ -78,6 +115,8 @@ static void agree(htc_rng *rng, shape first, shape then, uint32_t most)
         }
         HOLDS(q->count == s.n);
         HOLDS(q->chunks_used < q->chunks);
+        if (htc_rng_below(rng, 2 * most) == 0)
+            q = moved(q);
     }
     while (s.n)
         HOLDS(htc__ladder_pop(q, &key) && key == s.key[--s.n]);

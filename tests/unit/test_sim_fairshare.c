@@ -123,7 +123,7 @@ Test(sim_fairshare, loses_nothing_and_is_the_same_again)
             core_s += result[u].core_s;
             tasks += result[u].tasks;
         }
-        HOLDS(tasks == r.scale.ended);
+        HOLDS(tasks == r.scale.ended && core_s <= (double)o.cores * (double)r.scale.span / 1e9 + 1e-6);
         HOLDS(r.efficiency <= 1 + 1e-9 && r.fairness <= 1 + 1e-9);
         /* a policy that divides all leaves no core idle but between two divisions */
         HOLDS(o.policy == HTC_ALLOT_STATIC || o.gap_ns || r.idle_s == 0);

@@ -202,12 +202,36 @@ static void keep(void *ctx, const htc_sim_fairshare_sample *s)
     c->n++;
 }
 
+int fairshare_resume(fairshare *f, const htc_scale_tape *tape, htc_error *error)
+{
+    f->resume = tape;
+    if (tape->move(tape->ctx, f->course, sizeof *f->course) == HTC_OK && f->course->n <= COURSE_SAMPLES && f->course->users <= COURSE_USERS)
+        return 1;
+    return refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+}
+
+/* In front of the state of model and engine: the course, as it is when the run is stopped. */
+static htc_status with_course(void *ctx, void *data, size_t n)
+{
+    fairshare *f = ctx;
+    if (!f->course_kept) {
+        f->course_kept = 1;
+        htc_status status = f->checkpoint->move(f->checkpoint->ctx, f->course, sizeof *f->course);
+        if (status != HTC_OK)
+            return status;
+    }
+    return f->checkpoint->move(f->checkpoint->ctx, data, n);
+}
+
 int fairshare_run(fairshare *f, watch *w, htc_error *error)
 {
+    htc_scale_tape tape = { .size = sizeof tape, .move = with_course, .ctx = f };
     double begun = watch_seconds();
     f->options.host = &w->host;
     f->options.sample = f->course ? keep : NULL;
     f->options.sample_ctx = f->course;
+    f->options.resume = f->resume;
+    f->options.checkpoint = f->checkpoint ? &tape : NULL;
     *error = (htc_error){ 0 };
     htc_status status = htc_sim_fairshare_run(&w->env, &f->options, &f->report, f->results, error);
     watch_close(w);

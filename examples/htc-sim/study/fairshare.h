@@ -29,11 +29,15 @@ typedef struct fairshare {
     htc_sim_fairshare_report  report;
     htc_sim_fairshare_result *results;
     course                   *course; /* NULL: not wanted */
+    const htc_scale_tape     *resume, *checkpoint; /* NULL: none */
+    int                       course_kept; /* in the checkpoint that is being written */
     double                    seconds; /* that the run took here */
 } fairshare;
 
 /* Make the workload of these settings with this seed. 1; 0: error says why. */
 int  fairshare_open(fairshare *f, settings *s, uint64_t seed, int with_course, htc_error *error);
+/* Go on from there: the course is read at once, the rest by fairshare_run. */
+int  fairshare_resume(fairshare *f, const htc_scale_tape *tape, htc_error *error);
 int  fairshare_run(fairshare *f, watch *w, htc_error *error);
 void fairshare_close(fairshare *f);
 

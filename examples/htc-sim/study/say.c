@@ -79,14 +79,17 @@ void say_run(const study *y, const fairshare *f)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
     printf("%zu users, %zu jobs, %" PRIu64 " tasks on %" PRIu64 " cores; a tick is %g s\n", f->options.n_users, f->options.n_jobs, s->submitted, f->options.cores,
            (double)f->options.tick_ns / 1e9);
-    printf("makespan     %.1f s, no less than %.1f s is possible\n"
-           "throughput   %.2f tasks a second\n"
+    if (r->interrupted)
+        printf("last end     %.1f s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, s->ended);
+    else
+        printf("makespan     %.1f s, no less than %.1f s is possible\n", (double)s->makespan / 1e9, s->bound_s);
+    printf("throughput   %.2f tasks a second\n"
            "efficiency   %.4f of the cores' time was work\n"
            "idle         %.1f core seconds, while tasks waited\n"
            "fairness     %.4f (Jain's index over users with waiting tasks)\n"
            "agents       %" PRIu64 " started, %" PRIu64 " divisions\n"
            "run          %" PRIu64 " events in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n",
-           (double)s->makespan / 1e9, s->bound_s, r->throughput, r->efficiency, r->idle_s, r->fairness, r->agents, r->divisions, s->events, f->seconds,
+           r->throughput, r->efficiency, r->idle_s, r->fairness, r->agents, r->divisions, s->events, f->seconds,
            s->ended ? f->seconds * 1e9 / (double)s->ended : 0, (double)r->memory / 1048576, s->hash);
     say_users(f);
     if (s->span) {

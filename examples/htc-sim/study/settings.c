@@ -196,10 +196,24 @@ static int add(settings *s, const char *name, const char *value)
     return note_section(s, name, (size_t)(strrchr(name, '.') - name));
 }
 
+/* So that it can stand in a file, and on a terminal. */
+static int is_line(const char *text)
+{
+    size_t n = 0;
+    while ((unsigned char)text[n] >= ' ' && text[n] != 0x7f)
+        n++;
+    return text[n] == '\0' && n <= 900;
+}
+
 int settings_set(settings *s, const char *name, const char *value, htc_error *error)
 {
     const setting *rule = strlen(name) <= NAME_MAX_LEN ? rule_of(s, name) : NULL;
     *error = (htc_error){ .status = HTC_ECONFIG };
+    if (!is_line(name) || !is_line(value)) {
+        snprintf(error->text, sizeof error->text, "a key or its value has a control character, or more than 900 bytes");
+        snprintf(error->hint, sizeof error->hint, "write it in one short line");
+        return 0;
+    }
     if (!rule) {
         const char *near = nearest(s, name);
         snprintf(error->text, sizeof error->text, "there is no key %.100s", name);
@@ -309,6 +323,19 @@ const char *settings_section(const settings *s, const char *kind, size_t i)
         if (strncmp(s->sections[k], kind, n) == 0 && s->sections[k][n] == '.' && i-- == 0)
             return s->sections[k] + n + 1;
     return NULL;
+}
+
+const char *settings_any_section(const settings *s, size_t i)
+{
+    return i < s->n_sections ? s->sections[i] : NULL;
+}
+
+const char *settings_item(const settings *s, size_t i, const char **value)
+{
+    if (i >= s->n)
+        return NULL;
+    *value = s->items[i].value;
+    return s->items[i].name;
 }
 
 const char *settings_in(settings *s, const char *kind, const char *name, const char *key)

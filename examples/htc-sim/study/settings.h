@@ -41,6 +41,9 @@ void        settings_counts(const settings *s, const char *name, uint64_t *min, 
 
 /* Section number i of this kind, in the order in which they came first; NULL: there are no more. */
 const char *settings_section(const settings *s, const char *kind, size_t i);
+/* For a file: section number i of any kind; name number i that was set, and its value. NULL: there are no more. */
+const char *settings_any_section(const settings *s, size_t i);
+const char *settings_item(const settings *s, size_t i, const char **value);
 /* KIND.NAME.KEY, lent until the next call. */
 const char *settings_in(settings *s, const char *kind, const char *name, const char *key);
 

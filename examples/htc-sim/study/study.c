@@ -60,20 +60,51 @@ outcome study_outcome(const fairshare *f)
 
 /* ---- one run ---- */
 
+/* From a checkpoint, if there is one, until the end or the next checkpoint. 1; 0: error. */
+static int run_part(const study *y, const char *resume, fairshare *f, watch *w, htc_error *e)
+{
+    checkpoint from = { 0 }, to = { 0 };
+    settings  *same = resume ? settings_copy(y->base) : NULL; /* they are in the file, too */
+    int        good = fairshare_open(f, y->base, y->seed, 1, e);
+    if (good && resume)
+        good = checkpoint_read(&from, resume, same, e) && fairshare_resume(f, &from.tape, e);
+    if (good && y->checkpoint)
+        good = checkpoint_write(&to, y->checkpoint, y->base, e);
+    if (good) {
+        f->checkpoint = y->checkpoint ? &to.tape : NULL;
+        good = fairshare_run(f, w, e);
+    }
+    if (good && y->checkpoint && f->report.interrupted)
+        good = checkpoint_written(&to, e);
+    checkpoint_close(&from);
+    checkpoint_close(&to);
+    settings_destroy(same);
+    return good;
+}
+
 static int run_once(const study *y)
 {
-    fairshare f = { 0 };
-    watch     w;
-    htc_error e;
-    int       ends = EXIT_FINE;
+    fairshare   f = { 0 };
+    watch       w;
+    htc_error   e = { 0 };
+    const char *resume = y->resume;
+    int         ends = EXIT_FINE, good;
     watch_open(&w, settings_size(y->base, "sim.memory"), y->json);
-    if (!fairshare_open(&f, y->base, y->seed, 1, &e) || !fairshare_run(&f, &w, &e)) {
+    w.checkpoints = y->checkpoint != NULL;
+    while ((good = run_part(y, resume, &f, &w, &e)) && f.report.interrupted && !watch_stopped()) {
+        watch_go_on();
+        fairshare_close(&f);
+        resume = y->checkpoint;
+    }
+    if (!good) {
         say_error(&e);
         fairshare_close(&f);
-        return e.status == HTC_ENOMEM ? EXIT_BROKEN : EXIT_USAGE;
+        return e.status == HTC_ENOMEM || e.status == HTC_EIO ? EXIT_BROKEN : EXIT_USAGE;
     }
     outcome o = study_outcome(&f);
     say_run(y, &f);
+    if (!o.done && y->checkpoint && !y->json)
+        printf("\nhtc-sim resume %s goes on with it\n", y->checkpoint);
     if (y->plot && plot_run(y, &f, "") != 0)
         ends = EXIT_BROKEN;
     if (o.failed) {

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "checkpoint.h"
 #include "fairshare.h"
 #include "statistics.h"
 
@@ -24,6 +25,7 @@ typedef struct study {
     uint32_t    jobs;                 /* processes */
     int         json;
     const char *plot; /* a folder; NULL: nothing is drawn */
+    const char *resume, *checkpoint; /* files; NULL: none */
 } study;
 
 /* What is compared between runs. */

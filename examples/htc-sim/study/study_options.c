@@ -13,6 +13,7 @@
 const char study_help[] =
     "usage: htc-sim run FILE.ini [options]\n"
     "       htc-sim fairshare [FILE.ini] [options]\n"
+    "       htc-sim resume FILE [options]\n"
     "\n"
     "Runs a scale model: fair sharing of a cluster among many users, with the policy that the gateway has. The experiment\n"
     "is in FILE.ini, of which examples/sim/fairshare.ini is one (-: standard input); each option sets one of its keys, in\n"
@@ -40,6 +41,7 @@ const char study_help[] =
     "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
     "  --jobs N, -j N      processes for these runs (as many as there are processors)\n"
     "  --plot DIR          write there the course as cores.csv and cores.svg, and users.csv\n"
+    "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"
     "  --config FILE       the same as FILE\n"
     "  --json              one object on standard output\n"
     "  --help              this\n"
@@ -47,7 +49,7 @@ const char study_help[] =
     "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted,\n"
     "and what it had is told.\n";
 
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CONFIG, JSON, HELP, KEYS };
+enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, KEYS };
 
 /* From KEYS on: an option that sets a key. */
 static const char *const key_of[] = { "cluster.cores", "fair.policy", "fair.min_agents", "fair.gap", "cluster.launch", "cluster.pull", "cluster.leave", "workload.users",
@@ -58,7 +60,7 @@ static const struct option options[] = { { "cores", 1, NULL, KEYS },       { "po
                                          { "jobs-of-user", 1, NULL, KEYS + 8 }, { "tasks", 1, NULL, KEYS + 9 }, { "length", 1, NULL, KEYS + 10 },   { "arrival", 1, NULL, KEYS + 11 },
                                          { "weight", 1, NULL, KEYS + 12 }, { "seed", 1, NULL, KEYS + 13 },   { "tick", 1, NULL, KEYS + 14 },        { "sample", 1, NULL, KEYS + 15 },
                                          { "memory", 1, NULL, KEYS + 16 }, { "set", 1, NULL, SET },          { "vary", 1, NULL, VARY },             { "seeds", 1, NULL, SEEDS },
-                                         { "jobs", 1, NULL, JOBS },        { "plot", 1, NULL, PLOT },        { "config", 1, NULL, CONFIG },         { "json", 0, NULL, JSON },
+                                         { "jobs", 1, NULL, JOBS },        { "plot", 1, NULL, PLOT },        { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG },         { "json", 0, NULL, JSON },
                                          { "help", 0, NULL, HELP },        { NULL, 0, NULL, 0 } };
 
 #define usage(...) usage_of("htc-sim fairshare", __VA_ARGS__)
@@ -145,11 +147,14 @@ static int check_vary(study *y)
 
 static int take_seeds(study *y, const char *text)
 {
-    uint64_t to;
+    char      first[32];
+    htc_error e;
+    uint64_t  to;
     if (!strstr(text, "..") || !value_counts(text, &y->seed, &to) || to - y->seed >= 1000000)
         return usage("--seeds takes two numbers, A..B, the first not above the second, not %s", text);
     y->seeds = to - y->seed + 1;
-    return EXIT_FINE;
+    snprintf(first, sizeof first, "%llu", (unsigned long long)y->seed);
+    return settings_set(y->base, "sim.seed", first, &e) ? EXIT_FINE : refuse(&e); /* a checkpoint has it */
 }
 
 static int take_set(study *y, char *text)
@@ -182,6 +187,9 @@ static int take(study *y, int option, char *value)
     case PLOT:
         y->plot = value;
         return value[0] ? EXIT_FINE : usage("--plot takes the name of a folder");
+    case CHECKPOINT:
+        y->checkpoint = value;
+        return value[0] ? EXIT_FINE : usage("--checkpoint takes the name of a file");
     case JSON:
         y->json = 1;
         return EXIT_FINE;
@@ -191,8 +199,9 @@ static int take(study *y, int option, char *value)
 }
 
 /* The file, before the options that change what it says. */
-static int take_file(study *y, int argc, char **argv, int run)
+static int take_file(study *y, int argc, char **argv)
 {
+    int         run = strcmp(argv[0], "run") == 0, resume = strcmp(argv[0], "resume") == 0;
     const char *file = NULL;
     int         option;
     htc_error   e;
@@ -210,6 +219,15 @@ static int take_file(study *y, int argc, char **argv, int run)
         return usage("one experiment is run: %s, and not %s too", file, argv[optind]);
     if (!file && run)
         return usage("a file is missing: htc-sim run FILE.ini; without one, htc-sim fairshare [options]");
+    if (resume) {
+        checkpoint c;
+        y->resume = y->checkpoint = file;
+        if (!file)
+            return usage("a file is missing: htc-sim resume FILE, which --checkpoint FILE has made");
+        int good = checkpoint_read(&c, file, y->base, &e);
+        checkpoint_close(&c);
+        return good ? EXIT_FINE : refuse(&e);
+    }
     if (file)
         return ini_read(y->base, file, &e) ? EXIT_FINE : refuse(&e);
     return settings_set(y->base, "workload.users", "4", &e) ? EXIT_FINE : refuse(&e);
@@ -217,14 +235,14 @@ static int take_file(study *y, int argc, char **argv, int run)
 
 int study_options_read(int argc, char **argv, study *y, int *done)
 {
-    int option, run = strcmp(argv[0], "run") == 0;
+    int option;
     *done = 1;
     *y = (study){ .base = settings_create(fairshare_table) };
     if (!y->base)
         return EXIT_BROKEN;
     opterr = 0;
     optind = 1;
-    int ends = take_file(y, argc, argv, run);
+    int ends = take_file(y, argc, argv);
     if (ends == -1) {
         fputs(study_help, stdout);
         return EXIT_FINE;
@@ -238,6 +256,8 @@ int study_options_read(int argc, char **argv, study *y, int *done)
     }
     if (ends == EXIT_FINE)
         ends = check_vary(y);
+    if (ends == EXIT_FINE && y->checkpoint && (y->n_vary || y->seeds > 1))
+        ends = usage("a checkpoint is of one run: without --vary and --seeds");
     *done = ends != EXIT_FINE;
     return ends;
 }

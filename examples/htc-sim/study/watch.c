@@ -11,7 +11,10 @@
 
 #define LARGE ((size_t)32 << 20)
 
-static volatile int stopped;
+#define CHECKPOINT_NS  (600 * HTC_SECOND)
+#define FOR_CHECKPOINT 2
+
+static volatile int stopped; /* 1: by a signal */
 
 static void on_signal(int number)
 {
@@ -21,7 +24,13 @@ static void on_signal(int number)
 
 int watch_stopped(void)
 {
-    return stopped;
+    return stopped == 1;
+}
+
+void watch_go_on(void)
+{
+    if (stopped == FOR_CHECKPOINT)
+        stopped = 0;
 }
 
 static htc_ns now(void *ctx)
@@ -85,6 +94,9 @@ void watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, 
 
 static void progress(void *ctx, const htc_scale_progress *p)
 {
+    const watch *w = ctx;
+    if (w->checkpoints && p->spent > CHECKPOINT_NS && !stopped)
+        stopped = FOR_CHECKPOINT;
     watch_say(ctx, p->done, p->total, p->rate, (double)p->left / 1e9, (double)p->spent / 1e9);
 }
 

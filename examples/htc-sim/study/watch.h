@@ -10,12 +10,14 @@ typedef struct watch {
     htc_env        env;
     const char    *what; /* what is counted */
     int            quiet, open; /* open: a line of progress on a terminal has no end yet */
+    int            checkpoints; /* 1: a run is stopped every ten minutes, to be written down */
     double         said;        /* when, in seconds of a run; 0: not yet */
 } watch;
 
 void   watch_open(watch *w, uint64_t memory_max, int quiet); /* memory_max 0: three quarters of this machine's */
 void   watch_close(watch *w);                                /* ends the line of progress */
 int    watch_stopped(void);                                  /* Ctrl-C, or SIGTERM */
+void   watch_go_on(void);                                    /* after a stop that was neither */
 double watch_seconds(void);
 /* n of all, after begun seconds: a line, now and then. */
 void   watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, double spent);
