@@ -10,20 +10,23 @@
  *
  * A farm of cores that work off a bag of tasks, whole:
  *
- *     static void event(htc_scale *scale, void *ctx, uint32_t core)
+ *     static void next(htc_scale *scale, struct farm *f, uint32_t core)
  *     {
- *         struct farm *f = ctx;
- *         if (htc_scale_now(scale))
- *             htc_scale_end(scale);
  *         if (f->next < f->tasks)
  *             htc_scale_start(scale, core, 0, htc_scale_length(scale, &f->law, 0, f->next++));
+ *     }
+ *
+ *     static void event(htc_scale *scale, void *ctx, uint32_t core)
+ *     {
+ *         htc_scale_end(scale);
+ *         next(scale, ctx, core);
  *     }
  *
  *     htc_scale_options o = { .size = sizeof o, .ids = 1000000, .cores = 1000000, .event = event, .ctx = &farm };
  *     htc_scale_create(NULL, &o, &scale, NULL);
  *     htc_scale_submit(scale, farm.tasks);
  *     for (uint32_t core = 0; core < 1000000; core++)
- *         htc_scale_at(scale, 0, core);
+ *         next(scale, &farm, core);
  *     htc_scale_run(scale);
  *     htc_scale_report_get(scale, &report);
  *

@@ -152,13 +152,16 @@ typedef struct farm {
     uint64_t      next, tasks;
 } farm;
 
-static void event(htc_scale *s, void *ctx, uint32_t core)
+static void next(htc_scale *s, farm *f, uint32_t core)
 {
-    farm *f = ctx;
-    if (htc_scale_now(s))
-        htc_scale_end(s);
     if (f->next < f->tasks)
         htc_scale_start(s, core, 0, htc_scale_length(s, &f->law, 1, f->next++));
+}
+
+static void event(htc_scale *s, void *ctx, uint32_t core)
+{
+    htc_scale_end(s);
+    next(s, ctx, core);
 }
 
 static void tasks(const bench *b, uint32_t kind, const char *what)
@@ -170,7 +173,7 @@ static void tasks(const bench *b, uint32_t kind, const char *what)
         bench_must(htc_scale_create(&env, &o, &s, NULL) == HTC_OK, "htc_scale_create");
         htc_scale_submit(s, f.tasks);
         for (uint32_t i = 0; i < cores; i++)
-            htc_scale_at(s, 0, i);
+            next(s, &f, i);
         double t = bench_cpu_seconds();
         bench_must(htc_scale_run(s) == HTC_OK, "htc_scale_run");
         t = bench_cpu_seconds() - t;

@@ -16,19 +16,22 @@ typedef struct farm {
     volatile int  stop;
 } farm;
 
+static void farm_next(htc_scale *s, farm *f, uint32_t core)
+{
+    if (f->next < f->tasks)
+        htc_scale_start(s, core, 1, htc_scale_length(s, &f->law, 1, f->next++));
+}
+
 static void farm_event(htc_scale *s, void *ctx, uint32_t core)
 {
     farm *f = ctx;
-    if (htc_scale_now(s)) {
-        f->ends++;
-        if (!f->loses || f->ends != 5)
-            htc_scale_end(s);
-        if (f->doubles && f->ends == 5)
-            htc_scale_end(s);
-        f->stop |= f->ends == f->stop_after;
-    }
-    if (f->next < f->tasks)
-        htc_scale_start(s, core, 1, htc_scale_length(s, &f->law, 1, f->next++));
+    f->ends++;
+    if (!f->loses || f->ends != 5)
+        htc_scale_end(s);
+    if (f->doubles && f->ends == 5)
+        htc_scale_end(s);
+    f->stop |= f->ends == f->stop_after;
+    farm_next(s, f, core);
 }
 
 static htc_scale *farm_open(farm *f, uint32_t cores, const htc_scale_host *host)
@@ -38,7 +41,7 @@ static htc_scale *farm_open(farm *f, uint32_t cores, const htc_scale_host *host)
     cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
     htc_scale_submit(s, f->tasks);
     for (uint32_t i = 0; i < cores; i++)
-        htc_scale_at(s, 0, i);
+        farm_next(s, f, i);
     return s;
 }
 
@@ -63,14 +66,14 @@ Test(scale, runs_a_farm)
     cr_expect(eq(dbl, r.work_s, 1000));
     cr_expect(eq(dbl, r.busy_s, 1000));
     cr_expect(eq(dbl, r.bound_s, 10));
-    cr_expect(eq(u64, r.events, 1100));
+    cr_expect(eq(u64, r.events, 1000));
 }
 
 /* The hash is that of this seed on every machine and with every compiler; exponential lengths are made of additions, multiplications and
  * divisions alone. */
 Test(scale, is_the_same_run_everywhere)
 {
-    static const uint64_t expected[] = { UINT64_C(4759491371753516849), UINT64_C(13642043817922809106), UINT64_C(502822617256084906), UINT64_C(10355726322576344246) };
+    static const uint64_t expected[] = { UINT64_C(8691813026658863847), UINT64_C(9452088933430891038), UINT64_C(7816921602452015672), UINT64_C(3369571073790777529) };
     for (uint32_t kind = HTC_SCALE_CONSTANT; kind <= HTC_SCALE_LOGNORMAL; kind++) {
         farm             f = { .law = { kind, 0, 4e9, kind == HTC_SCALE_UNIFORM || kind == HTC_SCALE_LOGNORMAL ? 0.5 : 0 }, .tasks = 20000 };
         htc_scale_report r = farm_run(&f, 300);
