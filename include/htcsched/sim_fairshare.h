@@ -8,9 +8,9 @@
  * gives cores is decided by htc_allot_plan alone, as in the gateway. Its exact twin is the system scenario (htcsched/sim_system.h), in which the
  * real gateway, store and agents do the same message by message: on 16 cores both agree within 5 % (doc/simulation.md).
  *
- *     htc_sim_fairshare_user   users[] = { { .weight = 1 }, { .weight = 2 } };
- *     htc_sim_fairshare_job    jobs[] = { { .user = 0, .tasks = 1000, .length = { .mean_ns = 60e9 } },
- *                                         { .user = 1, .tasks = 500, .length = { .mean_ns = 60e9 }, .arrival = 600 * HTC_SECOND } };
+ *     htc_sim_fairshare_user   users[] = { { .size = sizeof *users, .weight = 1 }, { .size = sizeof *users, .weight = 2 } };
+ *     htc_sim_fairshare_job    jobs[] = { { .size = sizeof *jobs, .user = 0, .tasks = 1000, .length = { .mean_ns = 60e9 } },
+ *                                         { .size = sizeof *jobs, .user = 1, .tasks = 500, .length = { .mean_ns = 60e9 }, .arrival = 600 * HTC_SECOND } };
  *     htc_sim_fairshare_options o = { .size = sizeof o, .cores = 360, .users = users, .n_users = 2, .jobs = jobs, .n_jobs = 2 };
  *     htc_sim_fairshare_run(NULL, &o, &report, NULL, NULL);
  *     printf("%.0f s\n", (double)report.scale.makespan / 1e9);
@@ -41,6 +41,7 @@ extern "C" {
 
 /** A user. */
 typedef struct htc_sim_fairshare_user {
+    size_t   size;     /**< sizeof(htc_sim_fairshare_user), of all of an array the same */
     double   weight;   /**< above 0; 0: 1 */
     uint32_t fixed;    /**< HTC_ALLOT_STATIC: 1 for the users who share */
     uint32_t reserved; /**< 0 */
@@ -48,6 +49,7 @@ typedef struct htc_sim_fairshare_user {
 
 /** A job. */
 typedef struct htc_sim_fairshare_job {
+    size_t        size;     /**< sizeof(htc_sim_fairshare_job), of all of an array the same */
     uint32_t      user;     /**< its number */
     uint32_t      reserved; /**< 0 */
     uint64_t      tasks;    /**< at least 1 */
@@ -74,10 +76,10 @@ typedef struct htc_sim_fairshare_options {
     uint32_t policy;     /**< htc_allot_policy; the gateway's default is HTC_ALLOT_MAXMIN */
     uint32_t min_agents; /**< as htc_allot_options */
     const htc_sim_fairshare_user *users; /**< borrowed */
-    size_t                        n_users;
+    size_t                        n_users; /**< 1 to HTC_SIM_FAIRSHARE_USERS_MAX */
     const htc_sim_fairshare_job  *jobs; /**< in any order; borrowed. A job's place is the stream of its lengths: task i takes
                                              htc_scale_length(scale, &job.length, place, i) */
-    size_t                        n_jobs;
+    size_t                        n_jobs; /**< 1 to HTC_SIM_FAIRSHARE_JOBS_MAX */
     htc_ns   tick_ns;     /**< length of a tick; 0: 1 ms */
     htc_ns   launch_ns;   /**< from the decision to start an agent until it has its first task */
     htc_ns   pull_ns;     /**< from the end of a task until the agent's next one begins */

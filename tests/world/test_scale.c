@@ -172,9 +172,9 @@ static void run_scale(const trial *t, course *c)
                                     .sample_ns = HTC_SECOND, .sample = sample, .sample_ctx = c };
     htc_sim_fairshare_report  r = { .size = sizeof r };
     for (int u = 0; u < USERS; u++)
-        users[u] = (htc_sim_fairshare_user){ .weight = (double)weights[u] };
+        users[u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = (double)weights[u] };
     for (int j = 0; j < JOBS; j++)
-        all[j] = (htc_sim_fairshare_job){ .user = jobs[j].user, .tasks = tasks_of(t, (uint32_t)j), .arrival = jobs[j].arrival_s * HTC_SECOND, .length = t->law };
+        all[j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = jobs[j].user, .tasks = tasks_of(t, (uint32_t)j), .arrival = jobs[j].arrival_s * HTC_SECOND, .length = t->law };
     *c = (course){ 0 };
     htc_status status = htc_allot_policy_from_name(t->policy, &o.policy);
     if (status == HTC_OK)
@@ -247,8 +247,8 @@ static void beside_all(void)
 /* Two users with endless work, of weights 1 and 3: what the second has of the cores while both have tasks. */
 static double second_has(htc__broken broken)
 {
-    const htc_sim_fairshare_user users[] = { { .weight = 1 }, { .weight = 3 } };
-    const htc_sim_fairshare_job  both[] = { { .user = 0, .tasks = 4000, .length.mean_ns = 1e9 }, { .user = 1, .tasks = 4000, .length.mean_ns = 1e9 } };
+    const htc_sim_fairshare_user users[] = { { .size = sizeof(htc_sim_fairshare_user), .weight = 1 }, { .size = sizeof(htc_sim_fairshare_user), .weight = 3 } };
+    const htc_sim_fairshare_job  both[] = { { .size = sizeof(htc_sim_fairshare_job), .user = 0, .tasks = 4000, .length.mean_ns = 1e9 }, { .size = sizeof(htc_sim_fairshare_job), .user = 1, .tasks = 4000, .length.mean_ns = 1e9 } };
     htc_sim_fairshare_options    o = { .size = sizeof o, .cores = SLOTS, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 2, .jobs = both, .n_jobs = 2 };
     htc_sim_fairshare_report     r = { .size = sizeof r };
     htc_sim_fairshare_result     u[2];

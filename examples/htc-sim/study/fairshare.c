@@ -78,12 +78,12 @@ static int generate(fairshare *f, const settings *s, uint64_t seed, size_t first
         return 0;
     settings_counts(s, "workload.weight", &min, &max);
     for (size_t u = 0; u < users; u++) {
-        f->users[first_user + u] = (htc_sim_fairshare_user){ .weight = (double)between(&weights, min, max), .fixed = 1 };
+        f->users[first_user + u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = (double)between(&weights, min, max), .fixed = 1 };
         snprintf(f->names[first_user + u], sizeof *f->names, "u%zu", u);
     }
     settings_counts(s, "workload.tasks", &min, &max);
     for (size_t j = 0; j < jobs; j++) {
-        f->jobs[j] = (htc_sim_fairshare_job){ .user = (uint32_t)(first_user + j % users), .tasks = between(&tasks, min, max), .arrival = at * HTC_US, .length = length };
+        f->jobs[j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = (uint32_t)(first_user + j % users), .tasks = between(&tasks, min, max), .arrival = at * HTC_US, .length = length };
         at += htc_scale_length(draws, &gap, UINT64_MAX, j);
     }
     htc_scale_destroy(draws);
@@ -97,7 +97,7 @@ static int named_users(fairshare *f, settings *s, size_t n, htc_error *e)
         if (strlen(name) >= sizeof *f->names)
             return refuse(e, HTC_ECONFIG, "the name of a user is too long", "names have at most 47 bytes");
         snprintf(f->names[u], sizeof *f->names, "%s", name);
-        f->users[u] = (htc_sim_fairshare_user){ .weight = settings_real(s, settings_in(s, "user", name, "weight")),
+        f->users[u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = settings_real(s, settings_in(s, "user", name, "weight")),
                                                 .fixed = settings_choice(s, settings_in(s, "user", name, "share")) };
     }
     return 1;
@@ -115,7 +115,7 @@ static int named_jobs(fairshare *f, settings *s, size_t first, size_t n, size_t 
             snprintf(e->text, sizeof e->text, owner[0] ? "job.%.60s.user: there is no user %.60s" : "job.%.60s has no user", name, owner);
             return 0;
         }
-        f->jobs[first + j] = (htc_sim_fairshare_job){ .user = (uint32_t)u, .tasks = settings_count(s, settings_in(s, "job", name, "tasks")),
+        f->jobs[first + j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = (uint32_t)u, .tasks = settings_count(s, settings_in(s, "job", name, "tasks")),
                                                       .arrival = settings_span(s, settings_in(s, "job", name, "arrival")),
                                                       .length = settings_law(s, settings_in(s, "job", name, "length")) };
     }

@@ -19,6 +19,21 @@ static htc_status known(const htc_sim_fairshare_options *in, htc_sim_fairshare_o
     return status;
 }
 
+/* User and job i, once these are checked. */
+static htc_sim_fairshare_user user_at(const htc_sim_fairshare_options *o, size_t i)
+{
+    htc_sim_fairshare_user u = { 0 };
+    (void)htc__options_at(&u, sizeof u, o->users, i, offsetof(htc_sim_fairshare_user, reserved));
+    return u;
+}
+
+static htc_sim_fairshare_job job_at(const htc_sim_fairshare_options *o, size_t i)
+{
+    htc_sim_fairshare_job j = { 0 };
+    (void)htc__options_at(&j, sizeof j, o->jobs, i, sizeof j);
+    return j;
+}
+
 static uint64_t tables(const htc_sim_fairshare_options *o)
 {
     return o->cores * sizeof(uint32_t) + o->n_users * (sizeof(fair_user) + sizeof(htc_allot_user) + sizeof(htc_allot_change) + sizeof(uint64_t)) +
@@ -47,9 +62,14 @@ htc_status htc_sim_fairshare_memory(const htc_sim_fairshare_options *options, ui
 
 static htc_status check_users(const htc_sim_fairshare_options *o, htc_error *error)
 {
-    for (size_t i = 0; i < o->n_users; i++)
-        if (!(o->users[i].weight >= 0) || o->users[i].weight > (double)HTC_ALLOT_WEIGHT_MAX / (double)HTC_ALLOT_WEIGHT_ONE || o->users[i].fixed > 1)
-            return htc__error(error, HTC_EINVAL, "the weight of user %zu is out of range", i);
+    for (size_t i = 0; i < o->n_users; i++) {
+        htc_sim_fairshare_user u = { 0 };
+        htc_status             status = htc__options_at(&u, sizeof u, o->users, i, offsetof(htc_sim_fairshare_user, reserved));
+        if (status == HTC_OK && (!(u.weight >= 0) || u.weight > (double)HTC_ALLOT_WEIGHT_MAX / (double)HTC_ALLOT_WEIGHT_ONE || u.fixed > 1))
+            status = HTC_EINVAL;
+        if (status != HTC_OK)
+            return htc__error(error, status, "the size or the weight of user %zu is out of range", i);
+    }
     return HTC_OK;
 }
 
@@ -57,12 +77,15 @@ static htc_status check_jobs(const htc_sim_fairshare_options *o, uint64_t fixed,
 {
     uint64_t tasks = 0;
     for (size_t i = 0; i < o->n_jobs; i++) {
-        const htc_sim_fairshare_job *j = &o->jobs[i];
-        if (j->user >= o->n_users || j->tasks == 0 || htc_scale_law_check(&j->length) != HTC_OK || j->tasks > UINT64_MAX / 2 - tasks)
-            return htc__error(error, HTC_EINVAL, "job %zu has no such user, no tasks, or lengths that are no distribution", i);
-        if (o->policy == HTC_ALLOT_STATIC && fixed && !o->users[j->user].fixed)
+        htc_sim_fairshare_job j = { 0 };
+        htc_status            status = htc__options_at(&j, sizeof j, o->jobs, i, sizeof j);
+        if (status == HTC_OK && (j.user >= o->n_users || j.tasks == 0 || htc_scale_law_check(&j.length) != HTC_OK || j.tasks > UINT64_MAX / 2 - tasks))
+            status = HTC_EINVAL;
+        if (status != HTC_OK)
+            return htc__error(error, status, "job %zu has no size, no such user, no tasks, or lengths that are no distribution", i);
+        if (o->policy == HTC_ALLOT_STATIC && fixed && !user_at(o, j.user).fixed)
             return htc__error(error, HTC_EINVAL, "job %zu would never run: its user has no share under the policy static", i);
-        tasks += j->tasks;
+        tasks += j.tasks;
     }
     if (o->policy == HTC_ALLOT_STATIC && (fixed ? fixed : o->n_users) > o->cores)
         return htc__error(error, HTC_EINVAL, "%llu cores cannot be split among %llu users for good", (unsigned long long)o->cores,
@@ -94,15 +117,17 @@ static void fill(fair *m, uint64_t fixed)
     for (uint64_t c = 0; c < o->cores; c++)
         m->core[c] = (uint32_t)c + 1;
     m->now.free = o->cores;
-    for (size_t u = 0; u < o->n_users; u++) {
-        m->user[u] = (fair_user){ .first = FAIR_NONE, .at = FAIR_NONE, .submitted = UINT64_MAX, .fixed = !fixed || o->users[u].fixed,
-                                  .weight = htc_allot_weight(o->users[u].weight > 0 ? o->users[u].weight : 1) };
+    for (size_t i = 0; i < o->n_users; i++) {
+        htc_sim_fairshare_user u = user_at(o, i);
+        m->user[i] = (fair_user){ .first = FAIR_NONE, .at = FAIR_NONE, .submitted = UINT64_MAX, .fixed = !fixed || u.fixed,
+                                  .weight = htc_allot_weight(u.weight > 0 ? u.weight : 1) };
     }
-    for (size_t j = 0; j < o->n_jobs; j++) {
-        m->job[j] = (fair_job){ .user = o->jobs[j].user, .next = FAIR_NONE, .tasks = o->jobs[j].tasks, .arrival = ticks(m, o->jobs[j].arrival),
-                                .stream = htc__scale_stream(o->seed, j), .length = htc__scale_drawer_of(&o->jobs[j].length, o->tick_ns) };
-        m->arrivals[j] = j;
-        m->now.tasks += o->jobs[j].tasks;
+    for (size_t i = 0; i < o->n_jobs; i++) {
+        htc_sim_fairshare_job j = job_at(o, i);
+        m->job[i] = (fair_job){ .user = j.user, .next = FAIR_NONE, .tasks = j.tasks, .arrival = ticks(m, j.arrival),
+                                .stream = htc__scale_stream(o->seed, i), .length = htc__scale_drawer_of(&j.length, o->tick_ns) };
+        m->arrivals[i] = i;
+        m->now.tasks += j.tasks;
     }
     m->now.left = m->now.tasks;
     htc__order_sort(m->arrivals, o->n_jobs, before_arrival, m->job);
@@ -126,7 +151,7 @@ static htc_status open_model(fair *m, htc_error *error)
     size_t            users = m->options.n_users, jobs = m->options.n_jobs;
     htc_scale_options e = engine_of(&m->options, m);
     for (size_t j = 0; j < jobs; j++)
-        e.tasks += m->options.jobs[j].tasks;
+        e.tasks += job_at(&m->options, j).tasks;
     htc_status status = htc_scale_create(&m->env, &e, &m->scale, error);
     if (status != HTC_OK)
         return status;
@@ -150,8 +175,13 @@ static uint64_t print_of(const fair *m)
     const htc_sim_fairshare_options *o = &m->options;
     uint64_t numbers[] = { o->cores, o->policy, o->min_agents, o->n_users, o->n_jobs, m->launch, m->pull, m->leave, m->gap, m->sample };
     uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
-    print = htc_hash64((htc_bytes){ o->users, o->n_users * sizeof *o->users }, print);
-    return htc_hash64((htc_bytes){ o->jobs, o->n_jobs * sizeof *o->jobs }, print);
+    for (size_t i = 0; i < o->n_users; i++)
+        print = htc_hash64((htc_bytes){ &m->user[i].weight, sizeof m->user[i].weight }, print + m->user[i].fixed);
+    for (size_t i = 0; i < o->n_jobs; i++) {
+        htc_sim_fairshare_job j = job_at(o, i);
+        print = htc_hash64((htc_bytes){ &j.user, sizeof j - offsetof(htc_sim_fairshare_job, user) }, print);
+    }
+    return print;
 }
 
 static htc_status move_model(fair *m, const htc_scale_tape *tape)
@@ -229,7 +259,7 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
         return htc__error(error, status, "the options of the run are out of range");
     status = check_users(&m.options, error);
     for (size_t u = 0; status == HTC_OK && u < m.options.n_users; u++)
-        fixed += m.options.users[u].fixed;
+        fixed += user_at(&m.options, u).fixed;
     if (status == HTC_OK)
         status = check_jobs(&m.options, fixed, error);
     if (status != HTC_OK)
