@@ -33,20 +33,21 @@ static double ln(double x)
         m = m / 2;
         k++;
     }
-    double s = (m - 1) / (m + 1), z = s * s, sum = 0;
-    for (int i = 19; i >= 1; i -= 2)
-        sum = sum * z + 1.0 / i;
-    return k * LN2 + 2 * s * sum;
+    double s = (m - 1) / (m + 1), z = s * s, z2 = z * z, z4 = z2 * z2;
+    double low = (1 + z * (1.0 / 3)) + (1.0 / 5 + z * (1.0 / 7)) * z2;
+    double high = (1.0 / 9 + z * (1.0 / 11)) + (1.0 / 13 + z * (1.0 / 15)) * z2 + (1.0 / 17 + z * (1.0 / 19)) * z4;
+    return k * LN2 + 2 * s * (low + high * z4);
 }
 
-/* e to the x for -700 < x < 700: 2^k e^r with |r| below ln 2 / 2. */
+/* e to the x for -700 < x < 700: 2^k e^r with |r| below ln 2 / 2, by the sum of r^i / i!. Its parts do not wait for each other. */
 static double power_of_e(double x)
 {
     int    k = (int)(x / LN2 + (x < 0 ? -0.5 : 0.5));
-    double r = x - k * LN2, sum = 1;
-    for (int i = 14; i >= 1; i--)
-        sum = 1 + sum * r / i;
-    return sum * from_bits((uint64_t)(k + 1023) << 52);
+    double r = x - k * LN2, r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;
+    double low = (1 + r) + (1.0 / 2 + r * (1.0 / 6)) * r2;
+    double middle = (1.0 / 24 + r * (1.0 / 120)) + (1.0 / 720 + r * (1.0 / 5040)) * r2;
+    double high = (1.0 / 40320 + r * (1.0 / 362880)) + (1.0 / 3628800 + r * (1.0 / 39916800)) * r2 + (1.0 / 479001600 + r * (1.0 / 6227020800)) * r4;
+    return (low + middle * r4 + high * r8) * from_bits((uint64_t)(k + 1023) << 52);
 }
 
 /* The square root of a number from 1e-6 to 1e3, by Newton's method. */
