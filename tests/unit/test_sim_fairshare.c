@@ -49,6 +49,8 @@ Test(sim_fairshare, is_the_worked_example)
     }
     cr_expect(eq(u64, u[0].makespan, 300 * S) && eq(u64, u[1].makespan, 110 * S) && eq(u64, u[2].makespan, 110 * S));
     cr_expect(eq(u64, r.scale.makespan, 300 * S));
+    /* of A 100 tasks end at 100 s, 50 at 200, 30 at 260 and 20 at 300 */
+    cr_expect(eq(dbl, u[0].response_s, 169) && eq(dbl, u[1].response_s, 110) && eq(dbl, u[2].response_s, 110));
     cr_expect(eq(dbl, r.scale.busy_s, 200 * 100 + 50 * 60 + 20 * 100));
     cr_expect(eq(dbl, u[0].core_s, 20000) && eq(dbl, u[0].work_s, 20000));
     cr_expect(eq(dbl, r.idle_s, 0));
