@@ -36,7 +36,8 @@
  * Conservation, checked by htc_scale_report_get: tasks ended = submitted, busy core time = sum of the lengths, makespan no shorter than the
  * longest task or all work divided by the cores, messages sent = received + lost.
  *
- * Threads: owner.   Allocation: through env, all of it in htc_scale_create.   Source: doc/simulation.md.
+ * Threads: owner; a part belongs to the thread that runs its window (htc_scale_host.parallel).   Allocation: through env, in htc_scale_create; with
+ * several parts also 8 bytes for each message that is sent to another part in a window.   Source: doc/simulation.md.
  */
 #ifndef HTCSCHED_SIM_SCALE_H
 #define HTCSCHED_SIM_SCALE_H
@@ -53,6 +54,9 @@ typedef struct htc_scale htc_scale;
 
 /** The most ids of a run. */
 #define HTC_SCALE_IDS_MAX (UINT64_C(1) << 32)
+
+/** And the most parts. */
+#define HTC_SCALE_PARTS_MAX 256
 
 /** How a run goes, for people who wait for it. */
 typedef struct htc_scale_progress {
@@ -87,6 +91,16 @@ typedef struct htc_scale_host {
     void (*progress)(void *ctx, const htc_scale_progress *progress);
     void  *ctx;          /**< handed to both */
     htc_ns progress_ns;  /**< between two calls of progress by the host's clock; 0: 200 ms */
+    /**
+     * Do n pieces of work, in any order and at the same time if the host has threads, and return when all are done. The run is the same. Memory is then
+     * asked of env in these threads. NULL: one after the other.
+     *
+     * @param[in] ctx   of the host
+     * @param[in] n     pieces
+     * @param[in] work  to be called once for each i below n
+     * @param[in] arg   handed to it
+     */
+    void (*parallel)(void *ctx, uint32_t n, void (*work)(void *arg, uint32_t i), void *arg);
 } htc_scale_host;
 
 /** What a run is. */
@@ -94,7 +108,7 @@ typedef struct htc_scale_options {
     size_t   size;       /**< sizeof(htc_scale_options) */
     uint64_t seed;       /**< of everything that is drawn */
     uint64_t ids;        /**< things that events happen to are numbered 0 to ids - 1; 1 to HTC_SCALE_IDS_MAX */
-    uint64_t events_max; /**< that are pending at once; 0: ids */
+    uint64_t events_max; /**< that are pending at once, in each part; 0: part_ids */
     uint64_t cores;      /**< whose time the tasks share, for the bound of the makespan; 0: not known, it is not checked */
     htc_ns   tick_ns;    /**< virtual time passes in such steps; 0: 1 ms. Times below 2^64 / ids ticks can be reached */
     uint64_t tasks;      /**< expected in all, for the progress; 0: what is submitted */
@@ -108,6 +122,13 @@ typedef struct htc_scale_options {
     void (*event)(htc_scale *scale, void *ctx, uint32_t id);
     void *ctx;                  /**< handed to event */
     const htc_scale_host *host; /**< borrowed; NULL: every default */
+    /**
+     * A part has so many ids, 0 to part_ids - 1, part_ids to 2 part_ids - 1 and so on, each with its queue; at most HTC_SCALE_PARTS_MAX parts. Parts run
+     * at the same time, in windows of window_ns: event is given its own part, may touch what belongs to that part's ids, and may ask for events of
+     * other parts that are due after the window, which lasts no longer than window_ns from now. 0: one part, without windows.
+     */
+    uint64_t part_ids;
+    htc_ns   window_ns; /**< of several parts: the least time in which things of two parts act on each other, at least a tick */
 } htc_scale_options;
 
 /** What became of a run; an interrupted one says what it had. */
@@ -205,14 +226,14 @@ HTC_API void htc_scale_destroy(htc_scale *scale);
  * @param[in,out] scale  as it was on failure
  * @param[in]     tick   when: now or later; events of one tick happen by id
  * @param[in]     id     to what
- * @return HTC_OK; HTC_EINVAL if it is past, or there is no such id; HTC_ETOOBIG if ticks do not reach so far; HTC_EFULL if events_max are pending
+ * @return HTC_OK; HTC_EINVAL if it is past, there is no such id, or it is of another part and due before the window ends; HTC_ETOOBIG if ticks do not reach so far; HTC_EFULL if events_max are pending
  *
  * Cost: 10 to 20 ns together with taking it, whatever number is pending.   Since: 0.2
  */
 HTC_API htc_status htc_scale_at(htc_scale *scale, uint64_t tick, uint32_t id);
 
 /**
- * The present tick.
+ * The present tick, of this part.
  *
  * @param[in] scale  borrowed
  * @return ticks since the beginning

@@ -106,6 +106,16 @@ static inline void htc__ladder_push(ladder *q, uint64_t key)
     htc__ladder_side_put(q, key);
 }
 
+/* The least key, which stays; 0: nothing is pending. */
+static inline int htc__ladder_peek(ladder *q, uint64_t *key)
+{
+    if (q->bottom_n == 0 && q->side_n == 0 && !htc__ladder_refill(q))
+        return 0;
+    *key = q->bottom_n ? q->bottom[q->bottom_n - 1] : UINT64_MAX;
+    *key = q->side_n && q->side[0] < *key ? q->side[0] : *key;
+    return 1;
+}
+
 /* 0: nothing is pending. */
 static inline int htc__ladder_pop(ladder *q, uint64_t *key)
 {

@@ -1,44 +1,9 @@
-/* A run of a scale model (htcsched/sim_scale.h): the loop, the ledger of what must be conserved, and what the host is told. */
-#include <assert.h>
-#include <stdio.h>
+/* A run of a scale model (htcsched/sim_scale.h): what it is made of, events, lengths, and what is counted. */
 #include <string.h>
 
-#include "core/util.h"
-#include "sim/scale/draw.h"
-#include "sim/scale/ladder.h"
+#include "sim/scale/scale_private.h"
 
-/* Events between two looks at the host, and how long these may take by its clock: what an event costs is the model's affair. */
-#define LOOK_FIRST 1024u
-#define LOOK_MOST  65536u
-#define LOOK_NS    (20 * HTC_MS)
-
-#define FORM UINT64_C(0x31656c6163737468) /* of a checkpoint; in another order of bytes it is another number */
-
-/* What is counted, so that nothing is lost or made. Sums of ticks are modulo 2^64, which their differences do not notice. */
-typedef struct ledger {
-    uint64_t submitted, started, ended;
-    uint64_t sent, received, lost;
-    uint64_t begins, ends;          /* sums of the ticks at which tasks begin and end */
-    uint64_t work, longest;         /* of those that were started */
-    uint64_t first_submit, last_end;
-    int      overflow;              /* work is beyond 2^64 ticks */
-} ledger;
-
-struct htc_scale {
-    htc_env           env;
-    htc_scale_options options;
-    htc_scale_host    host;
-    ladder           *queue;
-    uint32_t          id_bits;
-    uint64_t          tick_max, seed_state;
-    htc_status        status;
-    htc_ns            begun, told, looked; /* by the host's clock */
-    uint32_t          look_every;
-    uint64_t          done_before; /* tasks that had ended when this call began */
-    /* From here on, and in the queue, is what a checkpoint has. */
-    uint64_t          now, events, hash;
-    ledger            ledger;
-};
+/* ---- options ---- */
 
 static uint32_t bits_for(uint64_t ids)
 {
@@ -46,6 +11,11 @@ static uint32_t bits_for(uint64_t ids)
     while (bits < 32 && UINT64_C(1) << bits < ids)
         bits++;
     return bits;
+}
+
+static uint64_t parts_of(const htc_scale_options *o)
+{
+    return (o->ids + o->part_ids - 1) / o->part_ids;
 }
 
 /* Checks and fills in what has a default. */
@@ -59,10 +29,18 @@ static htc_status known(const htc_scale_options *in, htc_scale_options *o, htc_s
     if (status != HTC_OK)
         return status;
     o->host = NULL;
-    o->events_max = o->events_max ? o->events_max : o->ids;
+    o->part_ids = o->part_ids && o->part_ids < o->ids ? o->part_ids : o->ids;
+    o->events_max = o->events_max ? o->events_max : o->part_ids;
     o->tick_ns = o->tick_ns ? o->tick_ns : HTC_MS;
     host->progress_ns = host->progress_ns ? host->progress_ns : 200 * HTC_MS;
-    return o->ids && o->ids <= HTC_SCALE_IDS_MAX && o->events_max < UINT32_MAX ? HTC_OK : HTC_EINVAL;
+    if (o->ids == 0 || o->ids > HTC_SCALE_IDS_MAX || o->events_max >= UINT32_MAX || parts_of(o) > HTC_SCALE_PARTS_MAX)
+        return HTC_EINVAL;
+    return parts_of(o) > 1 && o->window_ns < o->tick_ns ? HTC_EINVAL : HTC_OK;
+}
+
+uint64_t htc__scale_memory(const htc_scale_options *o)
+{
+    return sizeof(run) + parts_of(o) * (sizeof(htc_scale) + parts_of(o) * sizeof(outbox) + htc__ladder_memory(o->events_max));
 }
 
 htc_status htc_scale_memory(const htc_scale_options *options, uint64_t *bytes)
@@ -71,51 +49,75 @@ htc_status htc_scale_memory(const htc_scale_options *options, uint64_t *bytes)
     htc_scale_host    host;
     htc_status        status = bytes ? known(options, &o, &host) : HTC_EINVAL;
     if (status == HTC_OK)
-        *bytes = sizeof(htc_scale) + htc__ladder_memory(o.events_max);
+        *bytes = htc__scale_memory(&o);
     return status;
+}
+
+/* ---- a run ---- */
+
+static void close_run(run *r)
+{
+    htc_env env = r->env;
+    for (uint32_t i = 0; r->part && i < r->parts; i++) {
+        for (uint32_t k = 0; r->part[i].out && k < r->parts; k++)
+            htc__free(&env, r->part[i].out[k].key, r->part[i].out[k].room * sizeof(uint64_t));
+        htc__free(&env, r->part[i].out, r->parts * sizeof(outbox));
+        htc__ladder_destroy(&env, r->part[i].queue);
+    }
+    htc__free(&env, r->part, r->parts * sizeof *r->part);
+    htc__free(&env, r, sizeof *r);
+}
+
+static htc_status open_part(run *r, uint32_t i)
+{
+    const htc_scale_options *o = &r->options;
+    htc_scale               *p = &r->part[i];
+    uint64_t                 first = i * o->part_ids;
+    *p = (htc_scale){ .run = r, .first_id = first, .ids = o->ids - first < o->part_ids ? o->ids - first : o->part_ids, .seed_state = htc__scale_mix(o->seed),
+                      .id_bits = bits_for(o->ids), .ledger.first_submit = UINT64_MAX };
+    p->tick_max = LADDER_KEY_MAX >> p->id_bits;
+    p->out = htc__alloc(&r->env, r->parts * sizeof(outbox));
+    return p->out ? htc__ladder_create(&r->env, o->events_max, p->id_bits, &p->queue) : HTC_ENOMEM;
 }
 
 htc_status htc_scale_create(const htc_env *env, const htc_scale_options *options, htc_scale **out, htc_error *error)
 {
     htc_scale_options o;
     htc_scale_host    host;
-    uint64_t          bytes = 0;
     htc_status        status = out ? known(options, &o, &host) : HTC_EINVAL;
     if (status == HTC_OK && !o.event)
         status = HTC_EINVAL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
-    (void)htc_scale_memory(&o, &bytes);
+    uint64_t bytes = htc__scale_memory(&o);
     if (host.memory_max && bytes > host.memory_max)
-        return htc__error(error, HTC_ETOOBIG, "%llu events at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)o.events_max,
+        return htc__error(error, HTC_ETOOBIG, "%llu events at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)(o.events_max * parts_of(&o)),
                           (unsigned long long)(bytes >> 20), (unsigned long long)(host.memory_max >> 20));
-    htc_scale *s = htc__alloc(env, sizeof *s);
-    if (!s)
+    run *r = htc__alloc(env, sizeof *r);
+    if (!r)
         return htc__error(error, HTC_ENOMEM, "no memory for the run");
     if (env)
-        s->env = *env;
-    s->options = o;
-    s->host = host;
-    s->id_bits = bits_for(o.ids);
-    s->tick_max = LADDER_KEY_MAX >> s->id_bits;
-    s->seed_state = htc__scale_mix(o.seed);
-    s->ledger.first_submit = UINT64_MAX;
-    status = htc__ladder_create(&s->env, o.events_max, s->id_bits, &s->queue);
+        r->env = *env;
+    r->options = o;
+    r->host = host;
+    r->parts = (uint32_t)parts_of(&o);
+    r->window = o.window_ns / o.tick_ns;
+    r->part = htc__alloc(env, r->parts * sizeof *r->part);
+    status = r->part ? HTC_OK : HTC_ENOMEM;
+    for (uint32_t i = 0; i < r->parts && status == HTC_OK; i++)
+        status = open_part(r, i);
     if (status != HTC_OK) {
-        htc__free(env, s, sizeof *s);
-        return htc__error(error, status, "no memory for %llu events: %llu MiB", (unsigned long long)o.events_max, (unsigned long long)(bytes >> 20));
+        close_run(r);
+        return htc__error(error, status, "no memory for %llu events: %llu MiB", (unsigned long long)(o.events_max * parts_of(&o)), (unsigned long long)(bytes >> 20));
     }
-    *out = s;
+    *out = &r->part[0];
     return HTC_OK;
 }
 
 void htc_scale_destroy(htc_scale *scale)
 {
-    if (!scale)
-        return;
-    htc_env env = scale->env;
-    htc__ladder_destroy(&env, scale->queue);
-    htc__free(&env, scale, sizeof *scale);
+    if (scale)
+        close_run(scale->run);
 }
 
 /* ---- events ---- */
@@ -126,16 +128,52 @@ void htc_scale_fail(htc_scale *scale, htc_status status)
         scale->status = status;
 }
 
+static htc_status fails(htc_scale *s, htc_status status)
+{
+    htc_scale_fail(s, status);
+    return status;
+}
+
+static htc_status put_out(htc_scale *s, outbox *box, uint64_t key)
+{
+    if (box->n == box->room) {
+        size_t    room = box->room ? 2 * box->room : 256;
+        uint64_t *more = htc__resize_raw(&s->run->env, box->key, box->room * sizeof *more, room * sizeof *more);
+        if (!more)
+            return fails(s, HTC_ENOMEM);
+        box->key = more;
+        box->room = room;
+    }
+    box->key[box->n++] = key;
+    return HTC_OK;
+}
+
+/* In a window other parts are as they were at its beginning: what is for them waits, and is not due before the end. */
+static htc_status at_other(htc_scale *s, uint64_t tick, uint32_t id)
+{
+    const htc_scale_options *o = &s->run->options;
+    if (id >= o->ids)
+        return fails(s, HTC_EINVAL);
+    htc_scale *other = &s->run->part[id / o->part_ids];
+    if (!s->running) {
+        htc_status status = htc_scale_at(other, tick, id);
+        return status == HTC_OK ? HTC_OK : fails(s, status);
+    }
+    if (tick < s->window_end || tick > s->tick_max)
+        return fails(s, tick < s->window_end ? HTC_EINVAL : HTC_ETOOBIG);
+    return put_out(s, &s->out[id / o->part_ids], tick << s->id_bits | id);
+}
+
 htc_status htc_scale_at(htc_scale *scale, uint64_t tick, uint32_t id)
 {
-    htc_status status = tick < scale->now || id >= scale->options.ids ? HTC_EINVAL
-                        : tick > scale->tick_max                     ? HTC_ETOOBIG
-                        : scale->queue->count >= scale->queue->count_max ? HTC_EFULL
-                                                                         : HTC_OK;
-    if (status != HTC_OK) {
-        htc_scale_fail(scale, status);
-        return status;
-    }
+    if (id - scale->first_id >= scale->ids)
+        return at_other(scale, tick, id);
+    if (tick < scale->now)
+        return fails(scale, HTC_EINVAL);
+    if (tick > scale->tick_max)
+        return fails(scale, HTC_ETOOBIG);
+    if (scale->queue->count >= scale->queue->count_max)
+        return fails(scale, HTC_EFULL);
     htc__ladder_push(scale->queue, tick << scale->id_bits | id);
     return HTC_OK;
 }
@@ -147,22 +185,22 @@ uint64_t htc_scale_now(const htc_scale *scale)
 
 uint64_t htc_scale_ticks(const htc_scale *scale, htc_ns span)
 {
-    htc_ns tick = scale->options.tick_ns;
+    htc_ns tick = scale->run->options.tick_ns;
     return span / tick + (span % tick >= tick - tick / 2);
 }
 
 uint64_t htc_scale_hash(const htc_scale *scale, uint64_t stream, uint64_t counter)
 {
-    return htc__scale_draw(htc__scale_stream(scale->options.seed, stream), counter);
+    return htc__scale_draw(htc__scale_stream(scale->run->options.seed, stream), counter);
 }
 
 uint64_t htc_scale_length(const htc_scale *scale, const htc_scale_law *law, uint64_t stream, uint64_t counter)
 {
-    htc__scale_drawer d = htc__scale_drawer_of(law, scale->options.tick_ns);
+    htc__scale_drawer d = htc__scale_drawer_of(law, scale->run->options.tick_ns);
     return htc__scale_drawer_ticks(&d, htc_scale_hash(scale, stream, counter));
 }
 
-/* A sum, so that it does not depend on the order in which parts of a run are gone through. */
+/* A sum, so that it does not depend on the order in which parts are gone through. */
 void htc_scale_mark(htc_scale *scale, uint64_t word)
 {
     scale->hash += htc__scale_mix(htc__scale_mix(scale->seed_state + scale->now) ^ word);
@@ -212,138 +250,61 @@ void htc_scale_messages(htc_scale *scale, uint64_t sent, uint64_t received, uint
     scale->ledger.lost += lost;
 }
 
-/* ---- the loop ---- */
-
-static uint64_t total_of(const htc_scale *s)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-    return s->options.tasks > s->ledger.submitted ? s->options.tasks : s->ledger.submitted;
+    return a > b ? a : b;
 }
 
-static void tell(htc_scale *s, htc_ns now)
+ledger htc__scale_ledger(const run *r)
 {
-    htc_scale_progress p = { .size = sizeof p, .done = s->ledger.ended, .total = total_of(s), .events = s->events,
-                             .at = (htc_ns)s->now * s->options.tick_ns, .spent = now - s->begun };
-    uint64_t           here = p.done - s->done_before;
-    if (p.spent)
-        p.rate = (double)here * 1e9 / (double)p.spent;
-    if (p.rate > 0 && p.total > p.done)
-        p.left = (htc_ns)((double)(p.total - p.done) * 1e9 / p.rate);
-    s->told = now;
-    s->host.progress(s->host.ctx, &p);
-}
-
-/* 1: the host stops the run. */
-static int look_at_host(htc_scale *s)
-{
-    htc_ns now = s->host.clock ? s->host.clock(s->host.ctx) : 0;
-    if (s->host.clock && now - s->looked > LOOK_NS)
-        s->look_every = s->look_every > 1 ? s->look_every / 2 : 1;
-    else if (s->host.clock && now - s->looked < LOOK_NS / 4 && s->look_every < LOOK_MOST)
-        s->look_every *= 2;
-    s->looked = now;
-    if (s->host.progress && (!s->host.clock || now - s->told >= s->host.progress_ns))
-        tell(s, now);
-    return s->host.stop && *s->host.stop;
-}
-
-htc_status htc_scale_run(htc_scale *s)
-{
-    uint64_t id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
-    s->look_every = LOOK_FIRST;
-    s->begun = s->told = s->looked = s->host.clock ? s->host.clock(s->host.ctx) : 0;
-    s->done_before = s->ledger.ended;
-    while (s->status == HTC_OK) {
-        for (uint32_t left = s->look_every; left && s->status == HTC_OK; left--) {
-            if (!htc__ladder_pop(s->queue, &key))
-                return s->status;
-            assert(key >> s->id_bits >= s->now); /* time does not run backwards */
-            s->now = key >> s->id_bits;
-            s->hash += htc__scale_mix(key ^ s->seed_state);
-            s->events++;
-            s->options.event(s, s->options.ctx, (uint32_t)(key & id_mask));
-        }
-        if (s->status == HTC_OK && look_at_host(s))
-            return s->queue->count ? HTC_AGAIN : HTC_OK;
+    ledger all = { .first_submit = UINT64_MAX };
+    for (uint32_t i = 0; i < r->parts; i++) {
+        const ledger *l = &r->part[i].ledger;
+        all.submitted += l->submitted;
+        all.started += l->started;
+        all.ended += l->ended;
+        all.sent += l->sent;
+        all.received += l->received;
+        all.lost += l->lost;
+        all.begins += l->begins;
+        all.ends += l->ends;
+        all.overflow |= l->overflow | (all.work > UINT64_MAX - l->work);
+        all.work += l->work;
+        all.longest = larger(all.longest, l->longest);
+        all.first_submit = l->first_submit < all.first_submit ? l->first_submit : all.first_submit;
+        all.last_end = larger(all.last_end, l->last_end);
     }
-    return s->status;
+    return all;
 }
 
-/* ---- a checkpoint ---- */
-
-htc_status htc_scale_move(htc_scale *s, const htc_scale_tape *tape)
+uint64_t htc__scale_events(const run *r)
 {
-    htc_scale_tape t = { .size = sizeof t };
-    htc_status     status = s && tape ? htc__options_copy(&t, sizeof t, tape, tape->size, offsetof(htc_scale_tape, ctx)) : HTC_EINVAL;
-    uint64_t       head[] = { FORM, sizeof *s, sizeof *s->queue, s ? s->options.seed : 0, s ? s->options.ids : 0, s ? s->options.events_max : 0,
-                              s ? s->options.cores : 0, s ? s->options.tick_ns : 0 };
-    uint64_t       found[sizeof head / sizeof *head];
-    if (status != HTC_OK || !t.move)
-        return status != HTC_OK ? status : HTC_EINVAL;
-    memcpy(found, head, sizeof head);
-    status = t.move(t.ctx, found, sizeof found);
-    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
-        status = HTC_EFORMAT;
-    if (status == HTC_OK)
-        status = t.move(t.ctx, &s->now, sizeof *s - offsetof(struct htc_scale, now));
-    return status == HTC_OK ? htc__ladder_move(s->queue, &t) : status;
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < r->parts; i++)
+        events += r->part[i].events;
+    return events;
 }
 
-/* ---- the report ---- */
-
-static double seconds(const htc_scale *s, uint64_t ticks)
+uint64_t htc__scale_now(const run *r)
 {
-    return (double)ticks * (double)s->options.tick_ns / 1e9;
+    uint64_t now = 0;
+    for (uint32_t i = 0; i < r->parts; i++)
+        now = larger(now, r->part[i].now);
+    return now;
 }
 
-static void check(const htc_scale *s, htc_scale_report *r)
+htc_status htc__scale_status(const run *r)
 {
-    const ledger *l = &s->ledger;
-    uint64_t      span = l->ended ? l->last_end - l->first_submit : 0;
-    if (l->ended > l->started || l->started > l->submitted)
-        snprintf(r->wrong, sizeof r->wrong, "%llu tasks were submitted, %llu started and %llu ended", (unsigned long long)l->submitted,
-                 (unsigned long long)l->started, (unsigned long long)l->ended);
-    else if (l->received + l->lost > l->sent)
-        snprintf(r->wrong, sizeof r->wrong, "%llu messages were sent, %llu received and %llu lost", (unsigned long long)l->sent,
-                 (unsigned long long)l->received, (unsigned long long)l->lost);
-    else if (!r->finished)
-        return;
-    else if (l->ended != l->submitted)
-        snprintf(r->wrong, sizeof r->wrong, "%llu tasks were submitted and %llu ended", (unsigned long long)l->submitted, (unsigned long long)l->ended);
-    else if (l->received + l->lost != l->sent)
-        snprintf(r->wrong, sizeof r->wrong, "of %llu messages %llu were received and %llu lost", (unsigned long long)l->sent,
-                 (unsigned long long)l->received, (unsigned long long)l->lost);
-    else if (l->ends - l->begins != l->work)
-        snprintf(r->wrong, sizeof r->wrong, "cores were busy for %llu ticks, and the tasks have %llu", (unsigned long long)(l->ends - l->begins),
-                 (unsigned long long)l->work);
-    else if (l->ended && !l->overflow && s->options.cores && (span < l->longest || span < l->work / s->options.cores))
-        snprintf(r->wrong, sizeof r->wrong, "a makespan of %llu ticks, where %llu cores have %llu ticks of work and one task %llu",
-                 (unsigned long long)span, (unsigned long long)s->options.cores, (unsigned long long)l->work, (unsigned long long)l->longest);
+    for (uint32_t i = 0; i < r->parts; i++)
+        if (r->part[i].status != HTC_OK)
+            return r->part[i].status;
+    return HTC_OK;
 }
 
-htc_status htc_scale_report_get(const htc_scale *s, htc_scale_report *report)
+int htc__scale_pending(const run *r)
 {
-    if (!s || !report)
-        return HTC_EINVAL;
-    const ledger    *l = &s->ledger;
-    uint64_t         running = l->started - l->ended;
-    htc_scale_report r = { .size = sizeof r,
-                           .finished = s->queue->count == 0 && s->status == HTC_OK,
-                           .memory = sizeof *s + htc__ladder_memory(s->options.events_max),
-                           .events = s->events,
-                           .submitted = l->submitted,
-                           .ended = l->ended,
-                           .sent = l->sent,
-                           .received = l->received,
-                           .lost = l->lost,
-                           .hash = htc__scale_mix(s->hash + s->events),
-                           .span = (htc_ns)s->now * s->options.tick_ns,
-                           .longest = (htc_ns)l->longest * s->options.tick_ns,
-                           .work_s = seconds(s, l->work),
-                           /* those that run have been busy until now, but for their delay */
-                           .busy_s = seconds(s, l->ends + running * s->now - l->begins) };
-    r.makespan = l->ended ? (l->last_end - l->first_submit) * s->options.tick_ns : 0;
-    r.bound_s = s->options.cores ? r.work_s / (double)s->options.cores : 0;
-    r.bound_s = r.bound_s > seconds(s, l->longest) ? r.bound_s : seconds(s, l->longest);
-    check(s, &r);
-    return htc__options_give(report, &r, sizeof r, offsetof(htc_scale_report, wrong));
+    for (uint32_t i = 0; i < r->parts; i++)
+        if (r->part[i].queue->count)
+            return 1;
+    return 0;
 }

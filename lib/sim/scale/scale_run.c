@@ -1,0 +1,149 @@
+/* The loop of a scale run: events one after the other, or in windows in which parts do not hear of each other; and its host. */
+#include <assert.h>
+#include <string.h>
+
+#include "sim/scale/scale_private.h"
+
+/* Events between two looks at the host, and how long these may take by its clock: what an event costs is the model's affair. */
+#define LOOK_FIRST 1024u
+#define LOOK_MOST  65536u
+#define LOOK_NS    (20 * HTC_MS)
+
+/* ---- the host ---- */
+
+static htc_ns clock_of(const run *r)
+{
+    return r->host.clock ? r->host.clock(r->host.ctx) : 0;
+}
+
+static void tell(run *r, htc_ns now)
+{
+    ledger             l = htc__scale_ledger(r);
+    uint64_t           total = r->options.tasks > l.submitted ? r->options.tasks : l.submitted;
+    htc_scale_progress p = { .size = sizeof p, .done = l.ended, .total = total, .events = htc__scale_events(r),
+                             .at = (htc_ns)htc__scale_now(r) * r->options.tick_ns, .spent = now - r->begun };
+    if (p.spent)
+        p.rate = (double)(p.done - r->done_before) * 1e9 / (double)p.spent;
+    if (p.rate > 0 && p.total > p.done)
+        p.left = (htc_ns)((double)(p.total - p.done) * 1e9 / p.rate);
+    r->told = now;
+    r->host.progress(r->host.ctx, &p);
+}
+
+static void begin(run *r)
+{
+    r->look_every = LOOK_FIRST;
+    r->look_events = htc__scale_events(r);
+    r->begun = r->told = r->looked = clock_of(r);
+    r->done_before = htc__scale_ledger(r).ended;
+}
+
+/* 1: the host stops the run. */
+static int look_at_host(run *r)
+{
+    htc_ns now = clock_of(r);
+    if (r->host.clock && now - r->looked > LOOK_NS)
+        r->look_every = r->look_every > 1 ? r->look_every / 2 : 1;
+    else if (r->host.clock && now - r->looked < LOOK_NS / 4 && r->look_every < LOOK_MOST)
+        r->look_every *= 2;
+    r->looked = now;
+    if (r->host.progress && (!r->host.clock || now - r->told >= r->host.progress_ns))
+        tell(r, now);
+    return r->host.stop && *r->host.stop;
+}
+
+/* ---- events ---- */
+
+static void happen(htc_scale *s, uint64_t key, uint64_t id_mask)
+{
+    assert(key >> s->id_bits >= s->now); /* time does not run backwards */
+    s->now = key >> s->id_bits;
+    s->hash += htc__scale_mix(key ^ s->seed_state);
+    s->events++;
+    s->run->options.event(s, s->run->options.ctx, (uint32_t)(key & id_mask));
+}
+
+static htc_status run_alone(run *r)
+{
+    htc_scale *s = &r->part[0];
+    uint64_t   id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
+    while (s->status == HTC_OK) {
+        for (uint64_t left = r->look_every; left && s->status == HTC_OK; left--) {
+            if (!htc__ladder_pop(s->queue, &key))
+                return HTC_OK;
+            happen(s, key, id_mask);
+        }
+        if (s->status == HTC_OK && look_at_host(r))
+            return htc__scale_pending(r) ? HTC_AGAIN : HTC_OK;
+    }
+    return s->status;
+}
+
+/* ---- windows ---- */
+
+static void run_window(void *arg, uint32_t i)
+{
+    htc_scale *s = &((run *)arg)->part[i];
+    uint64_t   id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
+    s->running = 1;
+    while (s->status == HTC_OK && htc__ladder_peek(s->queue, &key) && key >> s->id_bits < s->window_end && htc__ladder_pop(s->queue, &key))
+        happen(s, key, id_mask);
+    s->running = 0;
+}
+
+/* What others have for this part. The queue puts it in order. */
+static void take_messages(void *arg, uint32_t i)
+{
+    run       *r = arg;
+    htc_scale *s = &r->part[i];
+    for (uint32_t k = 0; k < r->parts; k++) {
+        outbox *box = &r->part[k].out[i];
+        if (box->n > s->queue->count_max - s->queue->count)
+            htc_scale_fail(s, HTC_EFULL);
+        for (size_t m = 0; m < box->n && s->status == HTC_OK; m++)
+            htc__ladder_push(s->queue, box->key[m]);
+        box->n = 0;
+    }
+}
+
+static void each_part(run *r, void (*work)(void *arg, uint32_t i))
+{
+    if (r->host.parallel)
+        r->host.parallel(r->host.ctx, r->parts, work, r);
+    else
+        for (uint32_t i = 0; i < r->parts; i++)
+            work(r, i);
+}
+
+/* The next window begins at the earliest event: time in which nothing happens costs nothing. 0: nothing is pending. */
+static int next_window(run *r)
+{
+    uint64_t first = UINT64_MAX, key;
+    for (uint32_t i = 0; i < r->parts; i++)
+        if (htc__ladder_peek(r->part[i].queue, &key) && key >> r->part[i].id_bits < first)
+            first = key >> r->part[i].id_bits;
+    for (uint32_t i = 0; i < r->parts; i++)
+        r->part[i].window_end = first + r->window;
+    return first != UINT64_MAX;
+}
+
+static htc_status run_windows(run *r)
+{
+    while (htc__scale_status(r) == HTC_OK && next_window(r)) {
+        each_part(r, run_window);
+        each_part(r, take_messages);
+        if (htc__scale_events(r) - r->look_events < r->look_every)
+            continue;
+        r->look_events = htc__scale_events(r);
+        if (htc__scale_status(r) == HTC_OK && look_at_host(r))
+            return htc__scale_pending(r) ? HTC_AGAIN : HTC_OK;
+    }
+    return htc__scale_status(r);
+}
+
+htc_status htc_scale_run(htc_scale *scale)
+{
+    run *r = scale->run;
+    begin(r);
+    return r->parts == 1 ? run_alone(r) : run_windows(r);
+}
