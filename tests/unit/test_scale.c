@@ -1,8 +1,8 @@
 /* The engine of the scale models: order, lengths, what is conserved, and what the host says. */
 #include <math.h>
-#include <pthread.h>
 
 #include "alloc_fail.h"
+#include "../scale_crowd.h"
 #include "property.h"
 
 #include "htcsched/sim_scale.h"
@@ -253,95 +253,6 @@ Test(scale, draws_have_no_order)
 
 /* ---- parts ---- */
 
-/* Nodes that work for each other: a node that gets a message runs a task, and at its end sends one to another node. */
-#define NODES  210u
-#define WINDOW (5 * HTC_MS)
-
-typedef struct crowd {
-    struct {
-        uint64_t value, draws;
-    } node[NODES];
-    uint64_t hops, hasty; /* hasty: a node sends a message that arrives too early */
-} crowd;
-
-/* Of a node the even id is a message that arrives, the odd one a task that ends. */
-static void crowd_event(htc_scale *s, void *ctx, uint32_t id)
-{
-    crowd   *c = ctx;
-    uint32_t n = id / 2;
-    uint64_t drawn = htc_scale_hash(s, n, c->node[n].draws++);
-    c->node[n].value = (c->node[n].value + htc_scale_now(s)) * 31 + id % 2;
-    if (id % 2 == 0) {
-        htc_scale_messages(s, 0, 1, 0);
-        htc_scale_start(s, id + 1, 0, drawn % 40);
-        return;
-    }
-    htc_scale_end(s);
-    if (c->node[n].draws / 2 >= c->hops)
-        return;
-    htc_scale_submit(s, 1);
-    htc_scale_messages(s, 1, 0, 0);
-    htc_scale_at(s, htc_scale_now(s) + (n == c->hasty ? 4 : 5) + drawn / 64 % 3, (uint32_t)(drawn % NODES) * 2);
-}
-
-static htc_scale *crowd_open(crowd *c, uint64_t part_ids, const htc_scale_host *host)
-{
-    htc_scale_options o = { .size = sizeof o, .seed = 3, .ids = 2 * NODES, .events_max = 2000, .cores = 4 * NODES, .event = crowd_event, .ctx = c, .host = host, .part_ids = part_ids,
-                            .window_ns = WINDOW };
-    htc_scale        *s = NULL;
-    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
-    htc_scale_submit(s, 3 * NODES);
-    htc_scale_messages(s, 3 * NODES, 0, 0);
-    for (uint32_t i = 0; i < 3 * NODES; i++)
-        htc_scale_at(s, i / 7, i % NODES * 2);
-    return s;
-}
-
-static uint64_t crowd_sum(const crowd *c)
-{
-    uint64_t sum = 0;
-    for (uint32_t n = 0; n < NODES; n++)
-        sum = sum * 1000003 + c->node[n].value;
-    return sum;
-}
-
-/* What a host with two threads does. */
-typedef struct pair {
-    pthread_barrier_t barrier;
-    void (*work)(void *arg, uint32_t i);
-    void     *arg;
-    uint32_t  n;
-    int       over;
-    uint64_t  calls;
-    pthread_t helper;
-} pair;
-
-static void *help(void *ctx)
-{
-    pair *p = ctx;
-    for (;;) {
-        pthread_barrier_wait(&p->barrier);
-        if (p->over)
-            return NULL;
-        for (uint32_t i = 1; i < p->n; i += 2)
-            p->work(p->arg, i);
-        pthread_barrier_wait(&p->barrier);
-    }
-}
-
-static void in_pair(void *ctx, uint32_t n, void (*work)(void *arg, uint32_t i), void *arg)
-{
-    pair *p = ctx;
-    p->work = work;
-    p->arg = arg;
-    p->n = n;
-    p->calls++;
-    pthread_barrier_wait(&p->barrier);
-    for (uint32_t i = 0; i < n; i += 2)
-        work(arg, i);
-    pthread_barrier_wait(&p->barrier);
-}
-
 /* One part or many, one thread or two: the same events, the same state of each node. */
 Test(scale, is_the_same_run_in_parts_and_on_two_threads)
 {
@@ -353,23 +264,16 @@ Test(scale, is_the_same_run_in_parts_and_on_two_threads)
     htc_scale_report first = { .size = sizeof first };
     uint64_t         sum = 0;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        pair             p = { .calls = 0 };
+        pair             p;
         htc_scale_host   host = { .size = sizeof host, .parallel = forms[i].threads ? in_pair : NULL, .ctx = &p };
         htc_scale_report r = { .size = sizeof r };
         c = (crowd){ .hops = 30, .hasty = NODES };
-        pthread_barrier_init(&p.barrier, NULL, 2);
-        cr_assert(!forms[i].threads || pthread_create(&p.helper, NULL, help, &p) == 0);
+        cr_assert(!forms[i].threads || pair_open(&p) == 0);
         htc_scale *s = crowd_open(&c, forms[i].part_ids, &host);
-        cr_assert(eq(int, htc_scale_run(s), HTC_OK));
+        cr_assert(s != NULL && eq(int, htc_scale_run(s), HTC_OK));
         htc_scale_report_get(s, &r);
         htc_scale_destroy(s);
-        if (forms[i].threads) {
-            p.over = 1;
-            pthread_barrier_wait(&p.barrier);
-            pthread_join(p.helper, NULL);
-            cr_expect(p.calls > 20);
-        }
-        pthread_barrier_destroy(&p.barrier);
+        cr_expect(!forms[i].threads || pair_close(&p) > 20);
         cr_expect(eq(str, r.wrong, ""));
         cr_expect(r.events > 5000 && r.sent == r.received && r.sent == r.ended);
         if (i == 0) {
