@@ -80,7 +80,7 @@ static int before_poorer(const void *ctx, size_t a, size_t b)
 static void grant(plan *p, int to_base)
 {
     size_t n = 0;
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; i < p->n && p->free_slots > 0; i++) {
         const htc_allot_share *s = &p->entries[i].change.share;
         if (wants(&p->entries[i], to_base ? s->base : s->ra) > 0)
             p->order[n++] = i;
@@ -122,12 +122,14 @@ static void sort_by(plan *p, htc__order_before *before)
  * off. */
 static void release(plan *p)
 {
-    htc_u128 owed = 0, covered = p->free_slots; /* a million users may have 2^48 marks each */
+    htc_u128 owed = 0, marked = 0; /* a million users may have 2^48 marks each */
     for (size_t i = 0; i < p->n; i++) {
         owed += wants(&p->entries[i], p->entries[i].change.share.base);
-        covered += p->entries[i].draining;
+        marked += p->entries[i].draining;
     }
-    uint64_t more = excess(owed, covered), fewer = excess(covered, owed);
+    uint64_t more = excess(owed, marked + p->free_slots), fewer = marked ? excess(marked + p->free_slots, owed) : 0;
+    if (more == 0 && fewer == 0)
+        return;
     sort_by(p, more ? before_richer : before_poorer);
     for (size_t i = 0; i < p->n && more > 0; i++) {
         entry   *e = &p->entries[p->order[i]];
