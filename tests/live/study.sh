@@ -123,20 +123,20 @@ ends 2 fairshare --nothing
 ends 3 fairshare --tasks 1 --plot /proc/nothing
 
 # Ctrl-C: what it had is told. It runs for minutes; the signal comes when it has begun to say how far it is.
-"$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s > "$dir/out" 2> "$dir/err" &
+"$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s > "$dir/stopped" 2> "$dir/progress" &
 pid=$!
 for _ in $(seq 600); do
-    [ -s "$dir/err" ] && break
+    [ -s "$dir/progress" ] && break
     kill -0 $pid 2> /dev/null || break
     sleep 0.1
 done
-grep -qE '^[0-9]+ of 400000000 tasks, .* a second, .* left$' "$dir/err" || { cat "$dir/err"; fail "no progress"; }
+grep -qE '^[0-9]+ of 400000000 tasks, .* a second, .* left$' "$dir/progress" || { cat "$dir/progress"; fail "no progress"; }
 kill -INT $pid
 got=0
 wait $pid || got=$?
 [ $got = 4 ] || fail "an interrupted run ends with $got"
-grep -q '^interrupted at .* what there was until then:$' "$dir/out" || fail "it does not say that it was interrupted"
-grep -qE '^u3 +1 +[1-9][0-9]+ ' "$dir/out" || fail "it does not say what it had"
+grep -q '^interrupted at .* what there was until then:$' "$dir/stopped" || fail "it does not say that it was interrupted"
+grep -qE '^u3 +1 +[1-9][0-9]+ ' "$dir/stopped" || fail "it does not say what it had"
 
 # In pieces it is the same run.
 pieces=(--cores 20K --users 20 --tasks 50K --length "exponential 100s" --arrival 20s)
