@@ -218,6 +218,31 @@ Test(gateway_slots, idle_slots_are_given_back)
     cr_expect(eq(u32, pull_many(&h, 100, at + 10, &kind), 0) && eq(u32, kind, HTC_GRANT_EXIT));
 }
 
+/* Three slots are free. Olga's agent gets two of them, the first for the task that waits there; bob is due the third, and his task finds too
+ * little memory by now. So it is olga's as well, for what still waits: the task that waited at her agent fills a slot by now, and is not
+ * counted as if it needed none. */
+Test(gateway_slots, what_nobody_else_can_use_is_given_in_the_same_division)
+{
+    uint32_t    p = operator_peer(), kind;
+    htc_attempt at[64];
+    json_t     *rq = json_pack("{s:s,s:s,s:s,s:I}", "op", "submit", "user", "bob", "jsdl", SWEEP(1), "memory", (json_int_t)6 << 30);
+    char       *text = json_dumps(rq, 0);
+    add_user(p, "bob");
+    submit(p, "olga", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello_of(r.launched[0].agent, 1); /* with it the slots are divided, and not again for 50 ms */
+    cr_assert(eq(u32, pull_many(&h, 100, at, &kind), 1));
+    submit(p, "olga", SWEEP(3));
+    cr_assert(eq(u32, pull_many(&h, 100, at, &kind), 1), "it waits there");
+    json_decref(rig_ask(&r, p, text));
+    cr_assert(eq(u32, free_slots(), 3));
+    rig_pass(&r, 60 * HTC_MS);
+    cr_expect(eq(u32, told(&h).slots, 4) && eq(u32, free_slots(), 0));
+    cr_expect(eq(sz, r.n_launched, 1));
+    free(text);
+    json_decref(rq);
+}
+
 /* With its process all its tasks are lost at once, and all its slots are free. */
 Test(gateway_slots, a_lost_agent_loses_all_its_tasks)
 {

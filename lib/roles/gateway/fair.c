@@ -225,15 +225,20 @@ static htc_status weigh(htc_gateway *gw, user **who, size_t n)
     return status;
 }
 
-/* Tasks that were handed out ahead run one after the other on their agent: they need no slot of their own. */
+/* Tasks that were handed out ahead run one after the other on their agent: they need no slot of their own. But as soon as their agent has
+ * more slots they run in these: whoever gives some counts again before more are given. */
 static void count_busy(htc_gateway *gw)
 {
-    for (user *u = gw->users; u; u = u->hh.next) {
+    for (user *u = gw->users; u; u = u->hh.next)
         u->busy = 0;
-        u->usable = 0;
-    }
     for (const agent *a = gw->agents; a; a = a->hh.next)
         a->user->busy += htc__gw_slots_filled(a);
+}
+
+static void count_usable(htc_gateway *gw)
+{
+    for (user *u = gw->users; u; u = u->hh.next)
+        u->usable = 0;
     for (uint32_t i = 0; i < gw->n_sites; i++) {
         for (user *u = gw->users; u; u = u->hh.next)
             u->reserved = 0;
@@ -309,7 +314,7 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
         again |= htc__gw_wide_short(gw, d->who[i]) != NULL;
     }
     if (again) { /* tasks that take more than the share are no demand */
-        count_busy(gw);
+        count_usable(gw);
         status = status == HTC_OK ? divide(gw, d, 0) : status;
     }
     htc__gw_wide_keep(gw);
@@ -321,8 +326,10 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
             htc__gw_memory_note(gw, d->who[i], 1);
         left += missing;
     }
-    if (status == HTC_OK && left)
+    if (status == HTC_OK && left) {
+        count_busy(gw);
         status = divide(gw, d, 1);
+    }
     for (size_t i = 0; status == HTC_OK && left && i < d->n; i++) {
         uint64_t marked = gw->options.slots_max > 1 ? d->changes[i].undrain : 0, n = d->changes[i].grant + marked;
         n -= give_slots(gw, d->who[i], n); /* those that are marked are waited for */
@@ -353,6 +360,7 @@ void htc__gw_reallocate(htc_gateway *gw)
         for (user *u = gw->users; u; u = u->hh.next)
             u->fits_slots = UINT32_MAX;
         count_busy(gw);
+        count_usable(gw);
         for (user *u = gw->users; u; u = u->hh.next) {
             u->ra = u->base = 0;
             if (u->queued || u->running || u->agents || u->draining)
