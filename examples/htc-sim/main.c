@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "flow") == 0)
         return flow_command(argc - 1, argv + 1);
-    if (argc > 1 && (strcmp(argv[1], "run") == 0 || strcmp(argv[1], "fairshare") == 0 || strcmp(argv[1], "resume") == 0))
+    if (argc > 1 && study_is_command(argv[1]))
         return study_command(argc - 1, argv + 1);
     fuzz_options o;
     int          done, ends = fuzz_options_read(argc, argv, &o, &done);

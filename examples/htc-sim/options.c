@@ -176,8 +176,10 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
     while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
         if (option == HELP || option == VERSION) {
             fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
-            if (option == HELP)
-                printf("\n%s\n%s", flow_help, study_help);
+            if (option == HELP) {
+                printf("\n%s\n", flow_help);
+                study_help(NULL);
+            }
             return EXIT_FINE;
         }
         if (option == '?')
@@ -188,9 +190,9 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("a command is missing: fuzz, flow, run, fairshare or resume");
+        return usage("a command is missing: fuzz, flow, run, resume, or a model as fairshare");
     if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz, flow, run, fairshare and resume are there, the command comes first", argv[optind]);
+        return usage("there is no command %s: fuzz, flow, run, resume and the models, as fairshare, are there, and the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)

@@ -104,7 +104,7 @@ printf '[user.a]\n[job.b]\nuser = c\n' | refused "job.b.user: there is no user c
 printf '[user.a]\n[job.b]\ntasks = 3\n' | refused "job.b has no user" "write job.NAME.user"
 printf '[cluster]\ncores = 5\n' | refused "there are no users with jobs" "set workload.users"
 printf '[workload]\nlength = lognormal 5s\nusers = 3\n' | refused 'workload.length cannot be' "workload.length takes SPAN"
-printf '[sim]\nmodel = manytask\n' | refused 'sim.model cannot be "manytask"' "sim.model takes fairshare"
+printf '[sim]\nmodel = nosuch\n' | refused 'sim.model cannot be "nosuch"' "models are fairshare"
 head -c 300 /dev/zero | tr '\0' x | refused "bad.ini:1: the line is too long" "give its values"
 printf '[workload]\nusers = 3\n[fair]\npolicy = static\n[cluster]\ncores = 2\n' | refused "cannot be split among 3 users" "change its settings"
 ends 2 run "$dir/none.ini"

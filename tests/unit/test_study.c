@@ -98,7 +98,9 @@ Test(study, files_of_any_bytes_are_read_or_refused)
             fputs(part, f);
         }
         fclose(f);
-        int good = ini_read(s, name, &e);
+        ini_text *text = ini_open(name, &e);
+        int       good = text && ini_read(s, text, &e);
+        ini_close(text);
         if (!good && !(e.line >= 1 && e.line <= lines && e.text[0] && e.hint[0] && strncmp(e.where, name, strlen(name)) == 0))
             cr_assert(0, "%s: %s", e.where, e.text);
         read += good;

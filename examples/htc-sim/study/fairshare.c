@@ -7,7 +7,7 @@
 
 /* ---- its settings ---- */
 
-const setting fairshare_table[] = {
+static const setting table[] = {
     { "sim.model", SET_CHOICE, "fairshare", 0, 0, "fairshare" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
     { "sim.tick", SET_SPAN, "1ms", 0, 0, "a span: 1ms, 1us" },
@@ -135,7 +135,7 @@ static htc_ns sample_of(const fairshare *f, const settings *s)
     return (htc_ns)fmax(fmax(work / (double)f->options.cores, last) / 600, 1);
 }
 
-int fairshare_open(fairshare *f, settings *s, uint64_t seed, int with_course, htc_error *error)
+static int make(fairshare *f, settings *s, uint64_t seed, int with_course, htc_error *error)
 {
     size_t named = count_sections(s, "user"), drawn = settings_count(s, "workload.users"), wanted = count_sections(s, "job");
     size_t drawn_jobs = drawn * settings_count(s, "workload.jobs");
@@ -164,6 +164,30 @@ int fairshare_open(fairshare *f, settings *s, uint64_t seed, int with_course, ht
         return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     f->options.sample_ns = sample_of(f, s);
     return 1;
+}
+
+static void close_run(void *run)
+{
+    fairshare *f = run;
+    if (!f)
+        return;
+    free(f->users);
+    free(f->names);
+    free(f->results);
+    free(f->jobs);
+    free(f->course);
+    free(f);
+}
+
+static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
+{
+    fairshare *f = calloc(1, sizeof *f);
+    if (!f)
+        refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
+    else if (make(f, s, seed, drawn, error))
+        return f;
+    close_run(f);
+    return NULL;
 }
 
 /* ---- a run ---- */
@@ -202,8 +226,9 @@ static void keep(void *ctx, const htc_sim_fairshare_sample *s)
     c->n++;
 }
 
-int fairshare_resume(fairshare *f, const htc_scale_tape *tape, htc_error *error)
+static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
 {
+    fairshare *f = run;
     f->resume = tape;
     if (tape->move(tape->ctx, f->course, sizeof *f->course) == HTC_OK && f->course->n <= COURSE_SAMPLES && f->course->users <= COURSE_USERS)
         return 1;
@@ -223,15 +248,17 @@ static htc_status with_course(void *ctx, void *data, size_t n)
     return f->checkpoint->move(f->checkpoint->ctx, data, n);
 }
 
-int fairshare_run(fairshare *f, watch *w, htc_error *error)
+static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
 {
+    fairshare     *f = run;
     htc_scale_tape tape = { .size = sizeof tape, .move = with_course, .ctx = f };
     double begun = watch_seconds();
     f->options.host = &w->host;
     f->options.sample = f->course ? keep : NULL;
     f->options.sample_ctx = f->course;
     f->options.resume = f->resume;
-    f->options.checkpoint = f->checkpoint ? &tape : NULL;
+    f->checkpoint = checkpoint;
+    f->options.checkpoint = checkpoint ? &tape : NULL;
     *error = (htc_error){ 0 };
     htc_status status = htc_sim_fairshare_run(&w->env, &f->options, &f->report, f->results, error);
     watch_close(w);
@@ -244,11 +271,55 @@ int fairshare_run(fairshare *f, watch *w, htc_error *error)
     return 0;
 }
 
-void fairshare_close(fairshare *f)
+enum { MAKESPAN, THROUGHPUT, EFFICIENCY, IDLE, FAIRNESS, USER_MAKESPAN, RESPONSE };
+static const measure measures[] = { [MAKESPAN] = { "makespan_s", 1 }, [THROUGHPUT] = { "tasks_per_s", 2 }, [EFFICIENCY] = { "efficiency", 4 },
+                                    [IDLE] = { "idle_core_s", 1 },    [FAIRNESS] = { "fairness", 4 },      [USER_MAKESPAN] = { "user_makespan_s", 1 },
+                                    [RESPONSE] = { "response_s", 1 }, { NULL, 0 } };
+
+static void outcome_of(const void *run, outcome *o)
 {
-    free(f->users);
-    free(f->names);
-    free(f->results);
-    free(f->jobs);
-    free(f->course);
+    const fairshare                *f = run;
+    const htc_sim_fairshare_report *r = &f->report;
+    double                          users = 0;
+    o->hash = r->scale.hash;
+    o->done = !r->interrupted;
+    o->value[MAKESPAN] = (double)r->scale.makespan / 1e9;
+    o->value[THROUGHPUT] = r->throughput;
+    o->value[EFFICIENCY] = r->efficiency;
+    o->value[IDLE] = r->idle_s;
+    o->value[FAIRNESS] = r->fairness;
+    for (size_t u = 0; u < f->options.n_users; u++)
+        if (f->results[u].ended) {
+            users++;
+            o->value[USER_MAKESPAN] += (double)f->results[u].makespan / 1e9;
+            o->value[RESPONSE] += f->results[u].response_s * (double)f->results[u].ended;
+        }
+    o->value[USER_MAKESPAN] /= users > 0 ? users : 1;
+    o->value[RESPONSE] /= r->scale.ended ? (double)r->scale.ended : 1;
+    snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
 }
+
+static const model_option options[] = {
+    { "cores", "N", "cluster.cores", "of the cluster (1000)" },
+    { "policy", "NAME", "fair.policy", "eq1, static, maxmin or fcfs (maxmin)" },
+    { "min-agents", "N", "fair.min_agents", "that everybody gets, if there are enough cores (1)" },
+    { "gap", "SPAN", "fair.gap", "the least time between two divisions (50ms)" },
+    { "launch", "SPAN", "cluster.launch", "until an agent has its first task (0)" },
+    { "pull", "SPAN", "cluster.pull", "between two tasks of an agent (0)" },
+    { "leave", "SPAN", "cluster.leave", "from an agent's last task until its core is free (0)" },
+    { "users", "N", "workload.users", "that are drawn (without FILE 4)" },
+    { "jobs-of-user", "N", "workload.jobs", "of each of them (1)" },
+    { "tasks", "A[..B]", "workload.tasks", "of each job (1000)" },
+    { "length", "LAW", "workload.length", "of each task: SPAN, A..B, exponential SPAN or lognormal SPAN CV (60s)" },
+    { "arrival", "LAW", "workload.arrival", "from one job to the next (0)" },
+    { "weight", "A[..B]", "workload.weight", "of each user (1)" },
+    { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
+    { "sample", "SPAN", "sim.sample", "between two samples of the course (auto)" },
+    { NULL, NULL, NULL, NULL },
+};
+
+static const model_preset presets[] = { { "workload.users", "4" }, { NULL, NULL } };
+
+const model fairshare_model = { .name = "fairshare", .about = "a cluster that many users share, with the policy that the gateway has", .table = table, .options = options,
+                                .presets = presets, .measures = measures, .open = open_run, .resume = resume, .run = run_it, .outcome = outcome_of,
+                                .say = fairshare_say, .plot = fairshare_plot, .close = close_run };

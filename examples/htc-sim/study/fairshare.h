@@ -3,10 +3,7 @@
 #define HTC_SIM_STUDY_FAIRSHARE_H
 
 #include "htcsched/sim_fairshare.h"
-#include "settings.h"
-#include "watch.h"
-
-extern const setting fairshare_table[];
+#include "model.h"
 
 /* The course of a run: at most so many samples, evenly apart; those of the users beyond the last place are added up there. */
 #define COURSE_SAMPLES 2400
@@ -34,11 +31,8 @@ typedef struct fairshare {
     double                    seconds; /* that the run took here */
 } fairshare;
 
-/* Make the workload of these settings with this seed. 1; 0: error says why. */
-int  fairshare_open(fairshare *f, settings *s, uint64_t seed, int with_course, htc_error *error);
-/* Go on from there: the course is read at once, the rest by fairshare_run. */
-int  fairshare_resume(fairshare *f, const htc_scale_tape *tape, htc_error *error);
-int  fairshare_run(fairshare *f, watch *w, htc_error *error);
-void fairshare_close(fairshare *f);
+/* fairshare_say.c */
+void fairshare_say(const void *run, int json);
+int  fairshare_plot(const void *run, const char *folder, const char *suffix);
 
 #endif

@@ -99,23 +99,66 @@ static char *read_all(const char *file, size_t *n)
     return text;
 }
 
-int ini_read(settings *s, const char *file, htc_error *error)
-{
+struct ini_text {
+    char  *file, *text;
     size_t n;
-    char  *text = read_all(file, &n);
+};
+
+ini_text *ini_open(const char *file, htc_error *error)
+{
+    ini_text *t = calloc(1, sizeof *t);
     *error = (htc_error){ .status = HTC_EINPUT };
-    if (!text) {
-        snprintf(error->where, sizeof error->where, "%.150s", file);
-        snprintf(error->text, sizeof error->text, "it cannot be read: %s", strerror(errno));
-        snprintf(error->hint, sizeof error->hint, "give the name of an INI file; examples/sim/fairshare.ini is one");
-        return 0;
+    errno = ENOMEM;
+    if (t && (t->file = strdup(file)) && (t->text = read_all(file, &t->n)))
+        return t;
+    snprintf(error->where, sizeof error->where, "%.150s", file);
+    snprintf(error->text, sizeof error->text, "it cannot be read: %s", strerror(errno));
+    snprintf(error->hint, sizeof error->hint, "give the name of an INI file; examples/sim/fairshare.ini is one");
+    ini_close(t);
+    return NULL;
+}
+
+void ini_close(ini_text *t)
+{
+    if (!t)
+        return;
+    free(t->file);
+    free(t->text);
+    free(t);
+}
+
+typedef struct search {
+    const char *section, *key;
+    char       *out;
+    size_t      room;
+    int         found;
+} search;
+
+static int look(void *ctx, const char *section, const char *key, const char *value)
+{
+    search *s = ctx;
+    if (strcmp(section, s->section) == 0 && strcmp(key, s->key) == 0) {
+        snprintf(s->out, s->room, "%s", value);
+        s->found = 1;
     }
-    reading r = { s, error, file, text, text + n, 0, 0 };
-    int     bad = ini_parse_stream(next_line, &r, take, &r);
+    return 1;
+}
+
+int ini_find(const ini_text *t, const char *section, const char *key, char *out, size_t room)
+{
+    search s = { section, key, out, room, 0 };
+    (void)ini_parse_string(t->text, look, &s); /* what is wrong is told when it is read */
+    return s.found;
+}
+
+int ini_read(settings *s, const ini_text *t, htc_error *error)
+{
+    reading r = { s, error, t->file, t->text, t->text + t->n, 0, 0 };
+    *error = (htc_error){ .status = HTC_EINPUT };
+    int bad = ini_parse_stream(next_line, &r, take, &r);
     if (bad > 0 && (!r.failed || (uint32_t)bad < error->line)) /* the first mistake is told */
         fail(&r, (uint32_t)bad, "the line is neither [SECTION] nor KEY = VALUE", "comments begin with ;");
     else if (bad < 0 && !r.failed)
         fail(&r, r.line, "no memory", "make the file smaller");
-    free(text);
     return !r.failed;
 }

@@ -13,25 +13,25 @@
 
 void pool_one(const study *y, uint64_t index, watch *w, outcome *o)
 {
-    size_t    combination = (size_t)(index / y->seeds);
-    int       draws = y->plot && index % y->seeds == 0;
-    settings *s = NULL;
-    fairshare f = { 0 };
-    char      suffix[32];
+    size_t       combination = (size_t)(index / y->seeds);
+    int          draws = y->plot && index % y->seeds == 0;
+    const model *m = y->model;
+    settings    *s = NULL;
+    void        *run = NULL;
+    char         suffix[32];
     *o = (outcome){ 0 };
-    if (!study_settings(y, combination, &s, &o->error) || !fairshare_open(&f, s, y->seed + index % y->seeds, draws, &o->error) ||
-        !fairshare_run(&f, w, &o->error)) {
+    if (!study_settings(y, combination, &s, &o->error) || !(run = m->open(s, y->seed + index % y->seeds, draws, &o->error)) || !m->run(run, NULL, w, &o->error)) {
         o->failed = 1;
     } else {
-        *o = study_outcome(&f);
+        *o = study_outcome(y, run);
         snprintf(suffix, sizeof suffix, "-%zu", combination + 1);
-        if (draws && plot_run(y, &f, suffix) != 0) {
+        if (draws && m->plot(run, y->plot, suffix) != 0) {
             o->failed = 1;
             o->error = (htc_error){ .status = HTC_ENOMEM, .text = "a picture could not be drawn", .hint = "choose a folder that can be written" };
         }
     }
     o->index = index;
-    fairshare_close(&f);
+    m->close(run);
     settings_destroy(s);
 }
 

@@ -217,7 +217,7 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
     if (!rule) {
         const char *near = nearest(s, name);
         snprintf(error->text, sizeof error->text, "there is no key %.100s", name);
-        snprintf(error->hint, sizeof error->hint, near ? "did you mean %s?" : "htc-sim fairshare --help lists the keys", near ? near : "");
+        snprintf(error->hint, sizeof error->hint, near ? "did you mean %s?" : "htc-sim --help lists the keys of each model", near ? near : "");
         return 0;
     }
     if (!allowed(rule, value)) {

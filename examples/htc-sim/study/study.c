@@ -8,8 +8,6 @@
 
 #include "../fuzz.h"
 
-const char *const measure_names[MEASURES] = { "makespan_s", "tasks_per_s", "efficiency", "idle_core_s", "fairness", "user_makespan_s", "response_s" };
-
 /* ---- combinations: the last key changes fastest ---- */
 
 const char *study_value(const study *y, size_t combination, size_t k)
@@ -32,27 +30,12 @@ int study_settings(const study *y, size_t combination, settings **out, htc_error
     return s != NULL;
 }
 
-outcome study_outcome(const fairshare *f)
+outcome study_outcome(const study *y, const void *run)
 {
-    const htc_sim_fairshare_report *r = &f->report;
-    outcome                         o = { .hash = r->scale.hash, .done = !r->interrupted };
-    double                          users = 0;
-    o.value[MAKESPAN] = (double)r->scale.makespan / 1e9;
-    o.value[THROUGHPUT] = r->throughput;
-    o.value[EFFICIENCY] = r->efficiency;
-    o.value[IDLE] = r->idle_s;
-    o.value[FAIRNESS] = r->fairness;
-    for (size_t u = 0; u < f->options.n_users; u++)
-        if (f->results[u].ended) {
-            users++;
-            o.value[USER_MAKESPAN] += (double)f->results[u].makespan / 1e9;
-            o.value[RESPONSE] += f->results[u].response_s * (double)f->results[u].ended;
-        }
-    o.value[USER_MAKESPAN] /= users > 0 ? users : 1;
-    o.value[RESPONSE] /= r->scale.ended ? (double)r->scale.ended : 1;
-    if (r->scale.wrong[0]) {
+    outcome o = { 0 };
+    y->model->outcome(run, &o);
+    if (o.error.text[0]) {
         o.failed = 1;
-        snprintf(o.error.text, sizeof o.error.text, "%s", r->scale.wrong);
         snprintf(o.error.hint, sizeof o.error.hint, "this is a mistake of the model: its figures are not to be used");
     }
     return o;
@@ -61,20 +44,18 @@ outcome study_outcome(const fairshare *f)
 /* ---- one run ---- */
 
 /* From a checkpoint, if there is one, until the end or the next checkpoint. 1; 0: error. */
-static int run_part(const study *y, const char *resume, fairshare *f, watch *w, htc_error *e)
+static int run_part(const study *y, const char *resume, void **run, watch *w, htc_error *e)
 {
     checkpoint from = { 0 }, to = { 0 };
     settings  *same = resume ? settings_copy(y->base) : NULL; /* they are in the file, too */
-    int        good = fairshare_open(f, y->base, y->seed, 1, e);
+    int        good = (*run = y->model->open(y->base, y->seed, 1, e)) != NULL;
     if (good && resume)
-        good = checkpoint_read(&from, resume, same, e) && fairshare_resume(f, &from.tape, e);
+        good = checkpoint_read(&from, resume, same, e) && y->model->resume(*run, &from.tape, e);
     if (good && y->checkpoint)
         good = checkpoint_write(&to, y->checkpoint, y->base, e);
-    if (good) {
-        f->checkpoint = y->checkpoint ? &to.tape : NULL;
-        good = fairshare_run(f, w, e);
-    }
-    if (good && y->checkpoint && f->report.interrupted)
+    if (good)
+        good = y->model->run(*run, y->checkpoint ? &to.tape : NULL, w, e);
+    if (good && y->checkpoint && !study_outcome(y, *run).done)
         good = checkpoint_written(&to, e);
     checkpoint_close(&from);
     checkpoint_close(&to);
@@ -84,34 +65,34 @@ static int run_part(const study *y, const char *resume, fairshare *f, watch *w, 
 
 static int run_once(const study *y)
 {
-    fairshare   f = { 0 };
+    void       *run = NULL;
     watch       w;
     htc_error   e = { 0 };
     const char *resume = y->resume;
     int         ends = EXIT_FINE, good;
     watch_open(&w, settings_size(y->base, "sim.memory"), y->json);
     w.checkpoints = y->checkpoint != NULL;
-    while ((good = run_part(y, resume, &f, &w, &e)) && f.report.interrupted && !watch_stopped()) {
+    while ((good = run_part(y, resume, &run, &w, &e)) && !study_outcome(y, run).done && !watch_stopped()) {
         watch_go_on();
-        fairshare_close(&f);
+        y->model->close(run);
         resume = y->checkpoint;
     }
     if (!good) {
         say_error(&e);
-        fairshare_close(&f);
+        y->model->close(run);
         return e.status == HTC_ENOMEM || e.status == HTC_EIO ? EXIT_BROKEN : EXIT_USAGE;
     }
-    outcome o = study_outcome(&f);
-    say_run(y, &f);
+    outcome o = study_outcome(y, run);
+    y->model->say(run, y->json);
     if (!o.done && y->checkpoint && !y->json)
         printf("\nhtc-sim resume %s goes on with it\n", y->checkpoint);
-    if (y->plot && plot_run(y, &f, "") != 0)
+    if (y->plot && y->model->plot(run, y->plot, "") != 0)
         ends = EXIT_BROKEN;
     if (o.failed) {
         say_error(&o.error);
         ends = EXIT_FAILED;
     }
-    fairshare_close(&f);
+    y->model->close(run);
     return !o.done && ends == EXIT_FINE ? EXIT_STOPPED : ends;
 }
 
@@ -145,6 +126,11 @@ static int run_many(const study *y)
     }
     free(all);
     return ends;
+}
+
+int study_is_command(const char *name)
+{
+    return strcmp(name, "run") == 0 || strcmp(name, "resume") == 0 || model_of(name) != NULL;
 }
 
 int study_command(int argc, char **argv)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "checkpoint.h"
-#include "fairshare.h"
+#include "model.h"
 #include "statistics.h"
 
 #define VARY_MAX   8
@@ -18,6 +18,7 @@ typedef struct vary {
 } vary;
 
 typedef struct study {
+    const model *model;
     settings   *base;
     vary        vary[VARY_MAX];
     size_t      n_vary, combinations; /* combinations: of values */
@@ -28,26 +29,12 @@ typedef struct study {
     const char *resume, *checkpoint; /* files; NULL: none */
 } study;
 
-/* What is compared between runs. */
-typedef enum measure { MAKESPAN, THROUGHPUT, EFFICIENCY, IDLE, FAIRNESS, USER_MAKESPAN, RESPONSE, MEASURES } measure;
-extern const char *const measure_names[MEASURES]; /* as in JSON */
-
-/* What is kept of one run among many. */
-typedef struct outcome {
-    uint64_t  index; /* combination * seeds + seed */
-    double    value[MEASURES];
-    uint64_t  hash;
-    uint32_t  done;  /* 1: it has ended; 0: interrupted, or never begun */
-    uint32_t  failed;
-    htc_error error;
-} outcome;
-
 /* study_options.c: EXIT_FINE; or what to end with, and it is said: *done. argv[0] is the command. */
 int  study_options_read(int argc, char **argv, study *y, int *done);
 void study_options_free(study *y);
 
-/* study.c */
-outcome study_outcome(const fairshare *f);
+/* study.c: what came of a run; index: the caller's. */
+outcome study_outcome(const study *y, const void *run);
 /* The settings of a combination. 1; 0: error. */
 int  study_settings(const study *y, size_t combination, settings **out, htc_error *error);
 /* The values of it by key; lent. */
@@ -59,13 +46,8 @@ int pool_run(const study *y, outcome *outcomes);
 void pool_one(const study *y, uint64_t index, watch *w, outcome *o);
 
 /* say.c */
-void say_run(const study *y, const fairshare *f);
+void say_text(const char *text); /* as JSON */
 void say_table(const study *y, const outcome *outcomes);
 void say_error(const htc_error *e); /* with the next step, on standard error */
-
-/* plot.c: the course of a run and its users as CSV, and its cores as SVG, in the study's folder. suffix: "" or "-3". 0; -1 and it is said. */
-int plot_run(const study *y, const fairshare *f, const char *suffix);
-/* The picture in the terminal. */
-void plot_print(const fairshare *f, FILE *out);
 
 #endif

@@ -1,8 +1,9 @@
-/* htc-sim run and htc-sim fairshare. */
+/* htc-sim run, htc-sim resume, and the models: htc-sim fairshare and so on. */
 #ifndef HTC_SIM_STUDY_COMMAND_H
 #define HTC_SIM_STUDY_COMMAND_H
 
-int study_command(int argc, char **argv); /* argv[0] is the command. What to end with */
-extern const char study_help[];
+int  study_is_command(const char *name);
+int  study_command(int argc, char **argv); /* argv[0] is the command. What to end with */
+void study_help(const char *name);         /* of that model; of none: of all */
 
 #endif

@@ -1,4 +1,4 @@
-/* The words of htc-sim run and htc-sim fairshare. */
+/* The words of htc-sim run, resume, and of each model. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,37 +10,15 @@
 #include "study_command.h"
 #include "values.h"
 
-const char study_help[] =
-    "usage: htc-sim run FILE.ini [options]\n"
-    "       htc-sim fairshare [FILE.ini] [options]\n"
-    "       htc-sim resume FILE [options]\n"
-    "\n"
-    "Runs a scale model: fair sharing of a cluster among many users, with the policy that the gateway has. The experiment\n"
-    "is in FILE.ini, of which examples/sim/fairshare.ini is one (-: standard input); each option sets one of its keys, in\n"
-    "brackets here. Spans are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G.\n"
-    "\n"
-    "  --cores N           of the cluster (1000) [cluster.cores]\n"
-    "  --policy NAME       eq1, static, maxmin or fcfs (maxmin) [fair.policy]\n"
-    "  --min-agents N      that everybody gets, if there are enough cores (1) [fair.min_agents]\n"
-    "  --gap SPAN          the least time between two divisions (50ms) [fair.gap]\n"
-    "  --launch SPAN       until an agent has its first task (0) [cluster.launch]\n"
-    "  --pull SPAN         between two tasks of an agent (0) [cluster.pull]\n"
-    "  --leave SPAN        from an agent's last task until its core is free (0) [cluster.leave]\n"
-    "  --users N           that are drawn (without FILE 4) [workload.users]\n"
-    "  --jobs-of-user N    of each of them (1) [workload.jobs]\n"
-    "  --tasks A[..B]      of each job (1000) [workload.tasks]\n"
-    "  --length LAW        of each task: SPAN, A..B, exponential SPAN or lognormal SPAN CV (60s) [workload.length]\n"
-    "  --arrival LAW       from one job to the next (0) [workload.arrival]\n"
-    "  --weight A[..B]     of each user (1) [workload.weight]\n"
+/* Of every model; the rest are its own. */
+static const char common_help[] =
     "  --seed S            of all that is drawn (1) [sim.seed]\n"
-    "  --tick SPAN         in which virtual time passes (1ms) [sim.tick]\n"
-    "  --sample SPAN       between two samples of the course (auto) [sim.sample]\n"
     "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
-    "  --set KEY=VALUE     any key; also user.NAME.weight, user.NAME.share, job.NAME.user, .tasks, .length, .arrival\n"
+    "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
     "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
     "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
     "  --jobs N, -j N      processes for these runs (as many as there are processors)\n"
-    "  --plot DIR          write there the course as cores.csv and cores.svg, and users.csv\n"
+    "  --plot DIR          write there the course of a run as CSV and SVG\n"
     "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"
     "  --config FILE       the same as FILE\n"
     "  --json              one object on standard output\n"
@@ -49,21 +27,63 @@ const char study_help[] =
     "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted,\n"
     "and what it had is told.\n";
 
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, KEYS };
+static void help_of(const model *m)
+{
+    printf("\nhtc-sim %s: %s\n\n", m->name, m->about);
+    for (const model_option *o = m->options; o->name; o++) {
+        char left[40];
+        snprintf(left, sizeof left, "--%s %s", o->name, o->takes);
+        printf("  %-19s %s [%s]\n", left, o->about, o->key);
+    }
+    fputs("  keys:", stdout);
+    int at = 7;
+    for (const setting *s = m->table; s->name; s++) {
+        int n = (int)strlen(s->name) + 1;
+        if (at + n > 110)
+            at = printf("\n       ") - 1;
+        at += printf(" %s", s->name);
+    }
+    fputs("\n", stdout);
+}
 
-/* From KEYS on: an option that sets a key. */
-static const char *const key_of[] = { "cluster.cores", "fair.policy", "fair.min_agents", "fair.gap", "cluster.launch", "cluster.pull", "cluster.leave", "workload.users",
-                                      "workload.jobs", "workload.tasks", "workload.length", "workload.arrival", "workload.weight", "sim.seed", "sim.tick", "sim.sample",
-                                      "sim.memory" };
-static const struct option options[] = { { "cores", 1, NULL, KEYS },       { "policy", 1, NULL, KEYS + 1 },  { "min-agents", 1, NULL, KEYS + 2 },   { "gap", 1, NULL, KEYS + 3 },
-                                         { "launch", 1, NULL, KEYS + 4 },  { "pull", 1, NULL, KEYS + 5 },    { "leave", 1, NULL, KEYS + 6 },        { "users", 1, NULL, KEYS + 7 },
-                                         { "jobs-of-user", 1, NULL, KEYS + 8 }, { "tasks", 1, NULL, KEYS + 9 }, { "length", 1, NULL, KEYS + 10 },   { "arrival", 1, NULL, KEYS + 11 },
-                                         { "weight", 1, NULL, KEYS + 12 }, { "seed", 1, NULL, KEYS + 13 },   { "tick", 1, NULL, KEYS + 14 },        { "sample", 1, NULL, KEYS + 15 },
-                                         { "memory", 1, NULL, KEYS + 16 }, { "set", 1, NULL, SET },          { "vary", 1, NULL, VARY },             { "seeds", 1, NULL, SEEDS },
-                                         { "jobs", 1, NULL, JOBS },        { "plot", 1, NULL, PLOT },        { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG },         { "json", 0, NULL, JSON },
-                                         { "help", 0, NULL, HELP },        { NULL, 0, NULL, 0 } };
+void study_help(const char *name)
+{
+    fputs("usage: htc-sim run FILE.ini [options]\n", stdout);
+    for (const model *const *m = models; *m; m++)
+        printf("       htc-sim %s [FILE.ini] [options]\n", (*m)->name);
+    fputs("       htc-sim resume FILE [options]\n"
+          "\n"
+          "Runs a scale model: the policies of the library, with nodes and tasks that are numbers in arrays. The experiment is in\n"
+          "FILE.ini, of which examples/sim has some (-: standard input); each option sets one of its keys, in brackets here. Spans\n"
+          "are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G.\n",
+          stdout);
+    for (const model *const *m = models; *m; m++)
+        if (!name || !model_of(name) || model_of(name) == *m)
+            help_of(*m);
+    fputs("\nOf every model:\n\n", stdout);
+    fputs(common_help, stdout);
+}
 
-#define usage(...) usage_of("htc-sim fairshare", __VA_ARGS__)
+enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, KEYS };
+
+static const struct option common[] = { { "set", 1, NULL, SET },       { "vary", 1, NULL, VARY },     { "seeds", 1, NULL, SEEDS }, { "jobs", 1, NULL, JOBS },
+                                        { "plot", 1, NULL, PLOT },     { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG }, { "json", 0, NULL, JSON },
+                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY } };
+#define COMMON      (sizeof common / sizeof *common)
+#define OPTIONS_MAX 128
+
+/* From KEYS on: options of the model, each of which sets a key. m NULL: of any model, to find the file with. */
+static void options_of(const model *m, struct option *out)
+{
+    size_t n = COMMON;
+    memcpy(out, common, sizeof common);
+    for (const model *const *one = models; *one; one++)
+        for (int i = 0; (!m || m == *one) && (*one)->options[i].name && n + 1 < OPTIONS_MAX; i++)
+            out[n++] = (struct option){ (*one)->options[i].name, 1, NULL, KEYS + i };
+    out[n] = (struct option){ NULL, 0, NULL, 0 };
+}
+
+#define usage(...) usage_of("htc-sim run", __VA_ARGS__)
 
 static int refuse(const htc_error *e)
 {
@@ -193,69 +213,131 @@ static int take(study *y, int option, char *value)
     case JSON:
         y->json = 1;
         return EXIT_FINE;
+    case SEED:
+    case MEMORY:
+        return settings_set(y->base, option == SEED ? "sim.seed" : "sim.memory", value, &e) ? EXIT_FINE : refuse(&e);
     default:
-        return option < KEYS || settings_set(y->base, key_of[option - KEYS], value, &e) ? EXIT_FINE : refuse(&e);
+        return option < KEYS || settings_set(y->base, y->model->options[option - KEYS].key, value, &e) ? EXIT_FINE : refuse(&e);
     }
 }
 
-/* The file, before the options that change what it says. */
-static int take_file(study *y, int argc, char **argv)
+/* ---- which model, and what its file says ---- */
+
+/* The command line as far as it concerns neither: where the file is. 1: help is wanted. */
+static int find_file(int argc, char **argv, const char **file, int *ends)
 {
-    int         run = strcmp(argv[0], "run") == 0, resume = strcmp(argv[0], "resume") == 0;
-    const char *file = NULL;
-    int         option;
-    htc_error   e;
+    struct option options[OPTIONS_MAX];
+    int           option, help = 0;
+    options_of(model_of(argv[0]), options);
+    *file = NULL;
+    *ends = EXIT_FINE;
     while ((option = getopt_long(argc, argv, "j:", options, NULL)) != -1) {
         if (option == '?')
-            return usage("no such option, or without its value: %s", argv[optind - 1]);
+            *ends = usage("no such option, or without its value: %s", argv[optind - 1]);
+        if (option == '?')
+            return 0;
         if (option == CONFIG)
-            file = optarg;
-        if (option == HELP)
-            return -1;
+            *file = optarg;
+        help |= option == HELP;
     }
-    if (optind < argc && !file)
-        file = argv[optind++];
-    if (optind < argc)
-        return usage("one experiment is run: %s, and not %s too", file, argv[optind]);
-    if (!file && run)
-        return usage("a file is missing: htc-sim run FILE.ini; without one, htc-sim fairshare [options]");
-    if (resume) {
+    if (optind < argc && !*file)
+        *file = argv[optind++];
+    if (optind < argc && !help)
+        *ends = usage("one experiment is run: %s, and not %s too", *file, argv[optind]);
+    return help;
+}
+
+static int begin(study *y, const model *m)
+{
+    htc_error e;
+    settings_destroy(y->base);
+    y->model = m;
+    y->base = settings_create(m->table);
+    return y->base && settings_set(y->base, "sim.model", m->name, &e); /* so that a checkpoint has it */
+}
+
+static void list_models(char *out, size_t room)
+{
+    size_t n = (size_t)snprintf(out, room, "models are");
+    for (const model *const *m = models; *m && n < room; m++)
+        n += (size_t)snprintf(out + n, room - n, "%s %s", m == models ? "" : ",", (*m)->name);
+}
+
+static int take_checkpoint(study *y, const char *file)
+{
+    htc_error e = { 0 };
+    for (const model *const *m = models; *m; m++) {
         checkpoint c;
-        y->resume = y->checkpoint = file;
-        if (!file)
-            return usage("a file is missing: htc-sim resume FILE, which --checkpoint FILE has made");
+        if (!begin(y, *m))
+            return EXIT_BROKEN;
         int good = checkpoint_read(&c, file, y->base, &e);
         checkpoint_close(&c);
-        return good ? EXIT_FINE : refuse(&e);
+        if (good || e.status != HTC_ECONFIG) /* else it is of another model */
+            return good ? EXIT_FINE : refuse(&e);
     }
-    if (file)
-        return ini_read(y->base, file, &e) ? EXIT_FINE : refuse(&e);
-    return settings_set(y->base, "workload.users", "4", &e) ? EXIT_FINE : refuse(&e);
+    return refuse(&e);
+}
+
+/* The file, before the options that change what it says. */
+static int take_file(study *y, const char *command, const char *file)
+{
+    int          run = strcmp(command, "run") == 0, resume = strcmp(command, "resume") == 0;
+    const model *m = model_of(command);
+    htc_error    e = { 0 };
+    char         name[64] = "";
+    if (!file && (run || resume))
+        return resume ? usage("a file is missing: htc-sim resume FILE, which --checkpoint FILE has made") :
+                        usage("a file is missing: htc-sim run FILE.ini; without one, htc-sim MODEL [options]");
+    y->resume = y->checkpoint = resume ? file : NULL;
+    if (resume)
+        return take_checkpoint(y, file);
+    ini_text *text = file ? ini_open(file, &e) : NULL;
+    if (file && !text)
+        return refuse(&e);
+    if (text && !m && ini_find(text, "sim", "model", name, sizeof name))
+        m = model_of(name);
+    int known = m || !name[0];
+    if (!m)
+        m = models[0];
+    int good = begin(y, m);
+    if (good && text)
+        good = ini_read(y->base, text, &e);
+    if (!good && !known) /* the first of the models has refused it */
+        list_models(e.hint, sizeof e.hint);
+    for (const model_preset *p = m->presets; good && !text && p->key; p++)
+        good = settings_set(y->base, p->key, p->value, &e);
+    ini_close(text);
+    return good ? EXIT_FINE : refuse(&e);
 }
 
 int study_options_read(int argc, char **argv, study *y, int *done)
 {
-    int option;
+    struct option options[OPTIONS_MAX];
+    const char   *file;
+    int           option, ends;
     *done = 1;
-    *y = (study){ .base = settings_create(fairshare_table) };
-    if (!y->base)
-        return EXIT_BROKEN;
+    *y = (study){ .model = NULL };
     opterr = 0;
     optind = 1;
-    int ends = take_file(y, argc, argv);
-    if (ends == -1) {
-        fputs(study_help, stdout);
+    if (find_file(argc, argv, &file, &ends)) {
+        study_help(argv[0]);
         return EXIT_FINE;
     }
+    if (ends == EXIT_FINE)
+        ends = take_file(y, argv[0], file);
+    if (ends == EXIT_FINE)
+        options_of(y->model, options);
     optind = 1;
     while (ends == EXIT_FINE && (option = getopt_long(argc, argv, "j:", options, NULL)) != -1)
-        ends = take(y, option, optarg);
+        ends = option == '?' ? usage("htc-sim %s has no such option: %s", y->model->name, argv[optind - 1]) : take(y, option, optarg);
     if (ends == EXIT_FINE && y->seeds == 0) {
         y->seed = settings_count(y->base, "sim.seed");
         y->seeds = 1;
     }
     if (ends == EXIT_FINE)
         ends = check_vary(y);
+    if (ends == EXIT_FINE && y->checkpoint && !y->model->resume)
+        ends = usage("runs of the model %s have no checkpoints", y->model->name);
     if (ends == EXIT_FINE && y->checkpoint && (y->n_vary || y->seeds > 1))
         ends = usage("a checkpoint is of one run: without --vary and --seeds");
     *done = ends != EXIT_FINE;

@@ -1,0 +1,60 @@
+/* A model that studies run: its settings, one run of it, and what is told of that. models.c lists them. */
+#ifndef HTC_SIM_STUDY_MODEL_H
+#define HTC_SIM_STUDY_MODEL_H
+
+#include "settings.h"
+#include "watch.h"
+
+#define MEASURES_MAX 12
+
+/* What is compared between runs. */
+typedef struct measure {
+    const char *name;   /* as in JSON */
+    int         digits; /* behind the point */
+} measure;
+
+/* What is kept of one run among many. */
+typedef struct outcome {
+    uint64_t  index; /* combination * seeds + seed */
+    double    value[MEASURES_MAX];
+    uint64_t  hash;
+    uint32_t  done;  /* 1: it has ended; 0: interrupted, or never begun */
+    uint32_t  failed;
+    htc_error error;
+} outcome;
+
+/* An option of the command line that sets one key. */
+typedef struct model_option {
+    const char *name, *takes, *key, *about;
+} model_option;
+
+/* A key and its value, where no file is named. */
+typedef struct model_preset {
+    const char *key, *value;
+} model_preset;
+
+/* A run is the model's own struct. Whatever fails answers 0 or NULL, and error says why. */
+typedef struct model {
+    const char         *name;    /* htc-sim NAME; sim.model */
+    const char         *about;   /* a line */
+    const setting      *table;   /* of it, sim.model, sim.seed and sim.memory are every model's */
+    const model_option *options; /* these lists end with a name, or key, NULL */
+    const model_preset *presets;
+    const measure      *measures;
+    /* drawn: its course is kept, for a picture. */
+    void *(*open)(settings *s, uint64_t seed, int drawn, htc_error *error);
+    /* Go on from there: what is the study's own is read at once, the rest by run. NULL: it has no checkpoints. */
+    int (*resume)(void *run, const htc_scale_tape *tape, htc_error *error);
+    /* checkpoint: where a run that is stopped is written; NULL: nowhere. */
+    int (*run)(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error);
+    void (*outcome)(const void *run, outcome *o); /* but for its index; it is zero before. done 0: the run was stopped */
+    void (*say)(const void *run, int json);       /* on standard output */
+    int (*plot)(const void *run, const char *folder, const char *suffix); /* 0; -1 and it is said */
+    void (*close)(void *run);                     /* NULL is fine */
+} model;
+
+extern const model *const models[]; /* the last is NULL */
+const model *model_of(const char *name); /* NULL: there is none */
+extern const model fairshare_model;
+
+#endif

@@ -1,0 +1,13 @@
+#include "model.h"
+
+#include <string.h>
+
+const model *const models[] = { &fairshare_model, NULL };
+
+const model *model_of(const char *name)
+{
+    for (const model *const *m = models; *m; m++)
+        if (strcmp((*m)->name, name) == 0)
+            return *m;
+    return NULL;
+}
