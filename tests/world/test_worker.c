@@ -436,8 +436,9 @@ static htc_status adding_boot(void *ctx, htc_sim_node *at)
     struct adding      *x = ctx;
     world              *w = x->of;
     flow_intake_options o = { .audit = w->audit, .rng = &w->rng, .work = w->work, .peer = 1, .client_id = 200 + (uint64_t)(x - w->adding), .workers = w->n,
-                              .additions = 1 + (uint32_t)htc_rng_below(&w->rng, 8), .gap = htc_rng_below(&w->rng, 2) ? 5 * HTC_MS : HTC_SECOND,
+                              .additions = 1 + (uint32_t)htc_rng_below(&w->rng, 8),
                               .closes = x == w->adding ? closes : NULL, .ctx = w };
+    o.gap = htc_rng_below(&w->rng, 2) ? 5 * HTC_MS : HTC_SECOND; /* one draw behind the other: initializers have no order */
     htc_status          status = htc__flow_intake_create(htc_sim_env(at), &o, &x->machine);
     if (status == HTC_OK)
         status = htc_sim_install(at, htc__flow_intake_ops(), x->machine);
@@ -571,6 +572,7 @@ static void trouble(htc_sim *sim, void *ctx)
     world *w = *(world **)ctx;
     host_of *n = &w->workers[htc_rng_below(&w->rng, w->n)];
     uint8_t  number[4];
+    htc_sim_node *other;
     if (htc_sim_now(sim) >= w->trouble_until)
         return;
     switch (htc_rng_below(&w->rng, w->seed % 8 == 7 ? 6 : 5)) { /* in half of the troubled worlds nobody is wrong about who is gone */
@@ -591,7 +593,10 @@ static void trouble(htc_sim *sim, void *ctx)
         if (htc_sim_up(n->node) && !htc_sim_paused(n->node))
             htc_sim_pause(n->node, htc_rng_below(&w->rng, htc_rng_below(&w->rng, 3) ? 300 * HTC_MS : 6 * HTC_SECOND));
         break;
-    case 2: htc_sim_clog(n->node, htc_rng_below(&w->rng, 2) ? w->store : w->workers[htc_rng_below(&w->rng, w->n)].node, htc_rng_below(&w->rng, HTC_SECOND)); break;
+    case 2:
+        other = htc_rng_below(&w->rng, 2) ? w->store : w->workers[htc_rng_below(&w->rng, w->n)].node;
+        htc_sim_clog(n->node, other, htc_rng_below(&w->rng, HTC_SECOND));
+        break;
     default: htc_sim_break(n->node, htc_rng_below(&w->rng, 2) ? w->store : w->workers[htc_rng_below(&w->rng, w->n)].node); break;
     }
     htc_sim_at(sim, htc_sim_now(sim) + htc_rng_below(&w->rng, 400 * HTC_MS), trouble, &w, sizeof w);
@@ -655,6 +660,15 @@ static htc_status narrow(world *w)
     return status;
 }
 
+/* A network on which files of a few hundred bytes take as long as tasks. */
+static void draw_places(world *w)
+{
+    w->places.rule = (uint8_t)htc_rng_below(&w->rng, 4);
+    w->places.tt_rule = (uint8_t)htc_rng_below(&w->rng, 3);
+    w->places.tt_ns = htc_rng_below(&w->rng, 2) ? 0 : HTC_MS + htc_rng_below(&w->rng, 100 * HTC_MS);
+    w->places.bytes_per_s = 1000 + htc_rng_below(&w->rng, 100000);
+}
+
 /* seed % 8 == 5: a graph is narrowed. seed % 3: 0 a bag, else a graph; seed % 9: 3 a bag that goes on. seed % 5: 0 some workers join late. seed % 4: 0 no faults, 1 thieves are killed between GIVE and ACCEPT, 2 messages, 3 everything.
  * seed % 5: 2 tasks of a graph add tasks, 3 another flow is removed while it is submitted. */
 static int run_seed(uint64_t seed, int traced, sums *total)
@@ -698,9 +712,8 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     htc__bag_resumption_init(&w->before, NULL);
     if (!w->graph && seed / 3 % 3 == 1 && htc__flow_audit_goes_on(w->audit, &w->rng, &w->before) != HTC_OK)
         abort();
-    if (w->work == FLOW_FILES) /* a network on which files of a few hundred bytes take as long as tasks */
-        w->places = (flow_places){ .rule = (uint8_t)htc_rng_below(&w->rng, 4), .tt_rule = (uint8_t)htc_rng_below(&w->rng, 3),
-                                   .tt_ns = htc_rng_below(&w->rng, 2) ? 0 : HTC_MS + htc_rng_below(&w->rng, 100 * HTC_MS), .bytes_per_s = 1000 + htc_rng_below(&w->rng, 100000) };
+    if (w->work == FLOW_FILES)
+        draw_places(w);
     w->audit->stopped = w->work == FLOW_FILES && seed % 8 == 3; /* what is made again may fail: how its readers end is not known then */
     w->longest = htc_rng_below(&w->rng, 2) ? 2 * HTC_MS : 100 * HTC_MS;
     w->kill_thief = kind == 1 ? 3 : 0;

@@ -175,8 +175,8 @@ static htc_status write_piece(htc_sim_disk *d, disk_file *f, const htc_disk_requ
     htc_status status = htc__disk_write(d, f, at, q->data, lost);
     if (status == HTC_OK && chance(d, d->faults.flip_ppm)) {
         d->stats.flipped++;
-        status = htc__disk_turn_bits(d, f, at + htc_rng_below(&d->rng, q->data.len),
-                                     (uint8_t)(1u << htc_rng_below(&d->rng, 8)), 0);
+        uint64_t where = at + htc_rng_below(&d->rng, q->data.len);
+        status = htc__disk_turn_bits(d, f, where, (uint8_t)(1u << htc_rng_below(&d->rng, 8)), 0);
     }
     d->stats.writes += status == HTC_OK;
     return status == HTC_OK && q->sync ? sync_file(d, f, asked) : status;

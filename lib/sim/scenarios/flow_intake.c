@@ -44,6 +44,12 @@ static void rest(flow_intake *s, htc_ns now, htc_ns gap)
     s->at = now + gap;
 }
 
+static htc_status put_edge(flow_intake *s, uint32_t child)
+{
+    uint32_t parent = (uint32_t)htc_rng_below(s->o.rng, child); /* one draw behind the other: in what order operands are computed is the compiler's affair */
+    return htc_flow_after(s->given, child, parent, htc_rng_below(s->o.rng, 4) ? HTC_FLOW_OK : HTC_FLOW_ANY);
+}
+
 /* Tasks of which some wait for some. */
 static htc_status draw(flow_intake *s)
 {
@@ -56,7 +62,7 @@ static htc_status draw(flow_intake *s)
         t.executable = function ? NULL : "/bin/true";
         status = htc_flow_add(s->given, &t, NULL, NULL);
         if (status == HTC_OK && i && htc_rng_below(s->o.rng, 3) == 0)
-            status = htc_flow_after(s->given, i, (uint32_t)htc_rng_below(s->o.rng, i), htc_rng_below(s->o.rng, 4) ? HTC_FLOW_OK : HTC_FLOW_ANY);
+            status = put_edge(s, i);
     }
     s->nonce = htc_rng_next(s->o.rng) | 1;
     s->worker = htc_rng_below(s->o.rng, 2) ? 1 + htc_rng_below(s->o.rng, s->o.workers) : 0;

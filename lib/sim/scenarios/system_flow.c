@@ -66,9 +66,11 @@ void htc__sys_flow_add(sys *s, const char *user, const char *name, htc_rng *rng)
     if (!f)
         return;
     *f = (sys_flow){ .s = s, .number = FIRST_FLOW + (s->flows ? 1 : 0), .tries = 1 + (uint32_t)htc_rng_below(rng, 3), .next = s->flows };
-    f->seats = (sys_job){ .count = 1 + htc_rng_below(rng, SEATS_MAX), .max_running = htc_rng_below(rng, 3) ? 0 : 1 + htc_rng_below(rng, 2), .flow = f };
+    f->seats = (sys_job){ .count = 1 + htc_rng_below(rng, SEATS_MAX), .flow = f };
+    f->seats.max_running = htc_rng_below(rng, 3) ? 0 : 1 + htc_rng_below(rng, 2);
     f->files = graph && htc_rng_below(rng, 2);
-    f->places = (flow_places){ .rule = (uint8_t)htc_rng_below(rng, 4), .bytes_per_s = 1000 + htc_rng_below(rng, 1000000) };
+    f->places.rule = (uint8_t)htc_rng_below(rng, 4);
+    f->places.bytes_per_s = 1000 + htc_rng_below(rng, 1000000);
     int adds = graph && htc_rng_below(rng, 3) == 0 ? 1 + (int)htc_rng_below(rng, 2) : 0;
     snprintf(f->seats.user, sizeof f->seats.user, "%s", user);
     snprintf(f->seats.name, sizeof f->seats.name, "%s", name);

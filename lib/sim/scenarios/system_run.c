@@ -25,6 +25,14 @@ static uint32_t draw(htc_rng *rng, uint32_t from, uint32_t to)
     return from + (uint32_t)htc_rng_below(rng, to - from + 1);
 }
 
+/* In half of all cases 0. One draw behind the other, here and everywhere: in what order operands are computed is the compiler's affair, and the same
+ * seed is the same run. */
+static uint32_t draw_at_times(htc_rng *rng, uint32_t from, uint32_t to)
+{
+    uint32_t is = draw(rng, 0, 1);
+    return is * draw(rng, from, to);
+}
+
 /* How an attempt goes follows from the seed and its numbers alone, not from when it runs. */
 static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *run)
 {
@@ -112,6 +120,12 @@ static void remove_some(sys *s, htc_rng *rng)
         }
 }
 
+static void hold_messages(sys *s, const sys_agent *a, const sys_agent *other, htc_rng *rng)
+{
+    htc_sim_node *from = draw(rng, 0, 1) ? other->node : s->store;
+    htc_sim_clog(a->node, from, htc_rng_below(rng, 2 * HTC_SECOND));
+}
+
 /* What workers do among themselves and with the store, and clocks, by which they hold their leases. */
 static void trouble_of_flows(sys *s, plan *p, const sys_agent *a, uint32_t what)
 {
@@ -123,7 +137,7 @@ static void trouble_of_flows(sys *s, plan *p, const sys_agent *a, uint32_t what)
     else if (what == 16 && a && other)
         htc_sim_break(a->node, other->node);
     else if (what == 17 && a && other)
-        htc_sim_clog(a->node, draw(&p->rng, 0, 1) ? other->node : s->store, htc_rng_below(&p->rng, 2 * HTC_SECOND));
+        hold_messages(s, a, other, &p->rng);
     else if (what == 18 && p->pauses)
         htc_sim_jump(node, (int64_t)htc_rng_below(&p->rng, 20 * HTC_SECOND) - (int64_t)(10 * HTC_SECOND));
     else if (what == 19 && p->pauses)
@@ -178,22 +192,18 @@ static void make_options(uint64_t seed, int flows, plan *p, sys_options *o)
     rng = htc_rng_fork(&rng, "plan");
     uint64_t kind = seed % 4;
     int      messages = kind == 1 || kind == 3, crashes = kind >= 2;
-    *o = (sys_options){ .sim = { .seed = seed },
-                        .net = { .jitter_ns = draw(&rng, 0, 200) * HTC_US },
-                        .commit_ns = draw(&rng, 0, 2000) * HTC_US,
-                        .commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US,
-                        .launch_ns = draw(&rng, 1, 20) * HTC_MS,
-                        .launch_jitter_ns = draw(&rng, 0, 20) * HTC_MS,
-                        .stage_ns = draw(&rng, 0, 2) * HTC_MS,
-                        .n_sites = draw(&rng, 1, 2),
-                        .run = run_task,
-                        .flows = flows != 0,
-                        .check_idle = 1,
-                        .ctx = p };
+    *o = (sys_options){ .sim = { .seed = seed }, .run = run_task, .flows = flows != 0, .check_idle = 1, .ctx = p };
+    o->net.jitter_ns = draw(&rng, 0, 200) * HTC_US;
+    o->commit_ns = draw(&rng, 0, 2000) * HTC_US;
+    o->commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US;
+    o->launch_ns = draw(&rng, 1, 20) * HTC_MS;
+    o->launch_jitter_ns = draw(&rng, 0, 20) * HTC_MS;
+    o->stage_ns = draw(&rng, 0, 2) * HTC_MS;
+    o->n_sites = draw(&rng, 1, 2);
     if (messages) {
-        o->net.loss_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
-        o->net.duplicate_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
-        o->net.reorder_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 200000);
+        o->net.loss_ppm = draw_at_times(&rng, 0, 50000);
+        o->net.duplicate_ppm = draw_at_times(&rng, 0, 50000);
+        o->net.reorder_ppm = draw_at_times(&rng, 0, 200000);
         o->net.reorder_ns = draw(&rng, 1, 100) * HTC_MS;
     }
     o->sites[0] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "here", .cores = draw(&rng, 1, 2) };
@@ -213,13 +223,10 @@ static void make_options(uint64_t seed, int flows, plan *p, sys_options *o)
                                         .max_lost = 10000,
                                         .retry_backoff_ns = 100 * HTC_MS,
                                         .retry_backoff_max_ns = HTC_SECOND };
-    *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"),
-                 .trouble_gap = draw(&rng, 20, 1000) * HTC_MS,
-                 .crashes = crashes,
-                 .pauses = crashes,
-                 .cancels = (int)draw(&rng, 0, 1),
-                 .dice = flows ? 20 : 14,
-                 .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
+    *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"), .crashes = crashes, .pauses = crashes, .dice = flows ? 20 : 14 };
+    p->trouble_gap = draw(&rng, 20, 1000) * HTC_MS;
+    p->cancels = (int)draw(&rng, 0, 1);
+    p->fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0;
 }
 
 /* Every third job has tasks of several slots, of no more than some agent may have. */
@@ -254,7 +261,9 @@ static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
     v->tasks += htc__sys_flow_tasks(s);
     for (uint32_t i = 0; i < users + 4 && left > 2; i++) {
         uint32_t n = draw(rng, 1, left / 2);
-        sys_job  wanted = { .count = n, .cores = wide_of(s, i), .max_running = draw(rng, 0, 1) * draw(rng, 1, 3), .priority = (int)draw(rng, 0, 2) - 1 };
+        sys_job  wanted = { .count = n, .cores = wide_of(s, i) };
+        wanted.max_running = draw_at_times(rng, 1, 3);
+        wanted.priority = (int)draw(rng, 0, 2) - 1;
         snprintf(wanted.user, sizeof wanted.user, "%s", names[i % users]);
         snprintf(wanted.name, sizeof wanted.name, "job%u", (unsigned)i);
         htc__sys_draw_after(s, &wanted, rng);
