@@ -127,8 +127,8 @@ typedef int (*htc_flows_worker_fn)(void *ctx, const htc_flows_worker *worker);
 /** How tasks are added to a flow that runs. Every field's zero is its default. */
 typedef struct htc_flows_adding {
     size_t   size;   /**< sizeof(htc_flows_adding) */
-    uint64_t worker; /**< the worker that is to begin with them (htc_flows_workers): a wish, which is not fulfilled if that is gone; the others steal.
-                          0: the one that has the flow's intake */
+    uint64_t worker; /**< the worker that is to begin with them (htc_flows_workers): a wish, which is not fulfilled if that is gone, or has some 2,048 tasks that have not ended;
+                          the others steal. 0: the one that has the flow's intake */
     uint32_t close;  /**< 1: the flow takes no tasks after these, and ends when all of its tasks have */
 } htc_flows_adding;
 

@@ -609,3 +609,40 @@ Test(worker_add, a_full_ledger_makes_room)
     free(text);
     end(&s);
 }
+
+/* What was added from outside, for another worker that has as many tasks as that. Its home: 1, that worker's ledger, or 0. */
+static uint64_t home_of_what_is_added(uint64_t has)
+{
+    scene    s;
+    ledger   l;
+    uint64_t home;
+    begin(&s, 1 + has);
+    look(&s);
+    htc__ledger_init(&l, (ledger_span){ 0, 1 });
+    rig_put_ledger(&s.r, 0, &l);
+    htc__ledger_init(&l, (ledger_span){ 1, 1 + has });
+    htc__ledger_take(&l, 9, 5);
+    rig_put_ledger(&s.r, 1, &l);
+    graph_task t = s.adder;
+    t.state = GRAPH_DONE;
+    t.adds = GRAPH_ADDS_INTAKE;
+    t.outcome = (graph_outcome){ .ended = 1 };
+    t.added = htc_bytes_of(RIG_ADDED);
+    t.n_added = ADDED;
+    t.added_to = 9;
+    rig_put_task(&s.r, 0, &t);
+    rig_other_worker(&s.r, 9, 5);
+    start(&s);
+    rig_pass(&s.r, 5 * HTC_SECOND);
+    look(&s);
+    cr_expect(s.adder.added_from == 1 + has);
+    home = s.adder.added_home;
+    end(&s);
+    return home;
+}
+
+Test(worker_add, a_worker_that_is_named_is_given_no_more_than_it_has_room_for)
+{
+    cr_expect(home_of_what_is_added(LEDGER_HOME - ADDED) == 1);
+    cr_expect(home_of_what_is_added(LEDGER_HOME - ADDED + 1) == 0);
+}

@@ -68,14 +68,19 @@ static void put_other(scene *s, ledger_span live)
     rig_put_ledger(&s->r, 1, &l);
 }
 
-static void start(scene *s)
+static void start_of(scene *s, uint64_t tasks)
 {
     htc_worker_options o = rig_options();
     o.slots = 1;
     rig_start(&s->r, &o, NULL);
     rig_pass(&s->r, HTC_MS); /* it is one of the group, and has called the other */
-    rig_put_header_of(&s->r, FLOW_RUNNING, FLOW_GRAPH, TASKS, 1);
+    rig_put_header_of(&s->r, FLOW_RUNNING, FLOW_GRAPH, tasks, 1);
     rig_pass(&s->r, HTC_MS);
+}
+
+static void start(scene *s)
+{
+    start_of(s, TASKS);
 }
 
 static htc_worker_figures figures(const scene *s)
@@ -215,6 +220,33 @@ Test(worker_places, a_task_travels_once)
         cr_assert(rig_get_ledger(&s.r, 0, &l));
         cr_expect(htc__ids_has(&l.live, (ledger_span){ 3, 4 }) && l.n_out == 0 && figures(&s).pushed == 0);
         cr_expect(figures(&s).stolen == !pushed && figures(&s).local == pushed, "%lu stolen, %lu local", figures(&s).stolen, figures(&s).local);
+        end(&s);
+    }
+}
+
+/* A ledger with more tasks than GRAPH_LIVE could be read by nobody, and the flow would not end. */
+Test(worker_places, more_than_a_ledger_may_have_stays_in_its_note)
+{
+    static const uint64_t sizes[TASKS] = { 0, 0, 0, 0 };
+    for (uint64_t more = 0; more < 2; more++) {
+        enum { MOST = 65536 }; /* GRAPH_LIVE */
+        uint64_t tasks = MOST + more, note = 0;
+        scene    s;
+        ledger   l;
+        begin(&s, HTC_LOCALITY_MDL, sizes);
+        rig_put_header_of(&s.r, FLOW_BUILDING, FLOW_GRAPH, tasks, 1);
+        htc__ledger_init(&l, (ledger_span){ TASKS, tasks });
+        htc__ledger_take(&l, OTHER, 9);
+        cr_assert(htc__ledger_give(&l, &(ledger_span){ TASKS, tasks }, 1, 0, &note) == HTC_OK);
+        rig_put_ledger(&s.r, 1, &l);
+        s.r.left = 1;
+        rig_other_worker(&s.r, OTHER, 9);
+        start_of(&s, tasks);
+        rig_say(&s.r, 10 + s.r.last_peer, HTC_WIRE_WORKER_NOTE, (worker_message){ .from = 1, .note = note, .to = 0 });
+        rig_pass(&s.r, 20 * HTC_MS);
+        cr_assert(rig_get_ledger(&s.r, 0, &l));
+        cr_expect(htc__ids_count(&l.live) == (more ? TASKS : tasks) && htc__ledger_accepted(&l, 1, note) == !more, "%llu tasks more than it may have: it has %llu",
+                  (unsigned long long)more, (unsigned long long)htc__ids_count(&l.live));
         end(&s);
     }
 }

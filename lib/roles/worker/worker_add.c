@@ -550,15 +550,16 @@ static int is_member(const htc_worker *w, uint64_t worker)
     return 0;
 }
 
-/* Of one that nobody here answers for: the ledger that it waited in itself. Of an intake, one of the worker that was named. 0: one more of ours is wanted first. */
+/* Of one that nobody here answers for: the ledger that it waited in itself. Of an intake, one of the worker
+ * that was named if that has room. 0: one more of ours is wanted first. */
 static int choose_home(htc_worker *w, addition *a)
 {
     own *o = htc__worker_own(w, a->ledger);
     a->home = a->ledger == NOBODYS ? a->task.home : a->ledger;
     if (o && a->task.added_to && a->task.added_to != w->id) {
-        if (htc__worker_ledger_of(w, a->task.added_to, &a->home))
+        if (htc__worker_ledger_of(w, a->task.added_to, a->n, &a->home))
             return 1;
-        if (!a->sought && is_member(w, a->task.added_to)) { /* it may have one since the ledgers were looked at */
+        if (!a->sought && is_member(w, a->task.added_to)) { /* it may have one, or room in one, since the ledgers were looked at */
             a->sought = 1;
             htc__worker_survey_soon(w, 0);
             a->at = w->now + AGAIN_NS;

@@ -116,7 +116,7 @@ own *htc__worker_take_up(htc_worker *w, uint64_t number, const ledger *l, uint64
     o->news_at = w->now + o->news_gap;
     o->counts_gap = AGAIN_NS;
     o->counts_at = w->now;
-    htc__worker_owner_is(w, number, w->id);
+    htc__worker_ledger_is(w, number, l);
     adopt(w, o, l, version);
     return o;
 }
@@ -275,13 +275,21 @@ static void changed(void *role, void *ctx, const htc_kv_result *r)
     htc__worker_counts_changed(w, o);
 }
 
+/* More than a ledger may have. It stays in its note, and whoever gave it says so again. */
+static int is_too_much(const htc_worker *w, const own *o)
+{
+    const ledger_note *n = htc__ledger_note(&o->accept_from, o->accept.note);
+    return is_graph(w) && n && !htc__ledger_accepted(&o->next, o->accept.ledger, o->accept.note) &&
+           htc__ids_count(&o->next.live) + htc__ledger_note_tasks(n) > GRAPH_LIVE;
+}
+
 /* What is accepted first: what else it holds may be among the rest of this change. */
 static int add_accept(htc_worker *w, own *o)
 {
     const ledger_note *n = NULL;
     if (!o->accept_read)
         return 0;
-    htc_status status = htc__ledger_accept(&o->next, o->number, &o->accept_from, o->accept.ledger, o->accept.note, &n);
+    htc_status status = is_too_much(w, o) ? HTC_EFULL : htc__ledger_accept(&o->next, o->number, &o->accept_from, o->accept.ledger, o->accept.note, &n);
     if (status == HTC_OK) {
         o->accept_tasks = htc__ledger_note_tasks(n);
         return 1;

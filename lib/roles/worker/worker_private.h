@@ -268,9 +268,9 @@ typedef struct member {
     char     address[256];
 } member;
 
-/* A ledger that was seen in the store. Who owns it is a hint. */
+/* A ledger that was seen in the store. Who owns it, and how many tasks are live there, are hints. */
 typedef struct owner {
-    uint64_t       ledger, worker;
+    uint64_t       ledger, worker, live;
     UT_hash_handle hh;
 } owner;
 
@@ -543,8 +543,9 @@ void htc__worker_tells(htc_worker *w);
 void htc__worker_find_owners(htc_worker *w); /* of words: at the end of a step, or before */
 void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 int  htc__worker_is_ledger(const htc_worker *w, uint64_t number); /* it was seen in the store: they stay */
-int  htc__worker_ledger_of(const htc_worker *w, uint64_t worker, uint64_t *number); /* 1: as far as is known, one that this worker owns */
-void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker);
+/* One that this worker owns and that has room for so many tasks more, as far as is known: LEDGER_HOME together. 0: none. */
+int  htc__worker_ledger_of(htc_worker *w, uint64_t worker, uint32_t tasks, uint64_t *number);
+void htc__worker_ledger_is(htc_worker *w, uint64_t number, const ledger *l); /* as it was read */
 void htc__worker_tell_free(htc_worker *w);
 
 /* worker_together.c */

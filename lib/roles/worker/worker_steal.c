@@ -438,7 +438,7 @@ static void looked_up(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(w->runtime, ctx);
     w->look_ups--;
     if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &l) == HTC_OK)
-        htc__worker_owner_is(w, x.number, l.worker);
+        htc__worker_ledger_is(w, x.number, &l);
     if (htc__worker_is_ledger(w, x.number))
         htc__worker_heard(w, x.peer, x.type, &x.m);
     else if (x.type == HTC_WIRE_WORKER_STEAL)

@@ -201,7 +201,7 @@ static void seen(htc_worker *w, uint64_t number, const ledger *l, uint64_t versi
     if (htc__worker_collects(w))
         htc__worker_sum(w, number, &l->counts);
     s->beyond = number >= s->beyond ? number + 1 : s->beyond;
-    htc__worker_owner_is(w, number, l->worker);
+    htc__worker_ledger_is(w, number, l);
     if (htc__ledger_is_of(l, w->id, w->epoch)) {
         if (!o)
             htc__worker_take_up(w, number, l, version); /* taken before, though the answer was lost */

@@ -15,7 +15,7 @@
 
 /* ---- owners ---- */
 
-void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker)
+void htc__worker_ledger_is(htc_worker *w, uint64_t number, const ledger *l)
 {
     owner *x;
     HASH_FIND(hh, w->owners, &number, sizeof number, x);
@@ -30,7 +30,8 @@ void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker)
             return; /* a hint */
         }
     }
-    x->worker = worker;
+    x->worker = l->worker;
+    x->live = htc__ids_count(&l->live);
 }
 
 int htc__worker_is_ledger(const htc_worker *w, uint64_t number)
@@ -40,15 +41,17 @@ int htc__worker_is_ledger(const htc_worker *w, uint64_t number)
     return x != NULL;
 }
 
-int htc__worker_ledger_of(const htc_worker *w, uint64_t worker, uint64_t *number)
+int htc__worker_ledger_of(htc_worker *w, uint64_t worker, uint32_t tasks, uint64_t *number)
 {
-    const owner *x, *found = NULL;
+    owner *x, *found = NULL;
     for (x = w->owners; x; x = x->hh.next)
-        if (x->worker == worker && (!found || x->ledger < found->ledger))
+        if (x->worker == worker && x->live + tasks <= LEDGER_HOME && (!found || x->live < found->live || (x->live == found->live && x->ledger < found->ledger)))
             found = x;
-    if (found)
-        *number = found->ledger;
-    return found != NULL;
+    if (!found)
+        return 0;
+    found->live += tasks; /* until it is read again */
+    *number = found->ledger;
+    return 1;
 }
 
 static void say_told(htc_worker *w, uint64_t worker, const word *x)
@@ -74,7 +77,7 @@ static void owner_read(void *role, void *ctx, const htc_kv_result *r)
     words_for   *a = ctx;
     ledger       l;
     if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &l) == HTC_OK) {
-        htc__worker_owner_is(w, a->of[0].ledger, l.worker);
+        htc__worker_ledger_is(w, a->of[0].ledger, &l);
         for (uint32_t i = 0; i < a->n; i++)
             say_told(w, l.worker, &a->of[i]);
     }
