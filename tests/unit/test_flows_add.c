@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "htcsched/flows.h"
@@ -170,6 +171,60 @@ Test(flows_add, only_an_open_flow_that_runs_takes_tasks)
     cr_expect(htc_flows_add(NULL, plain, NULL, NULL, NULL, NULL) == HTC_EINVAL && htc_flows_add(store, plain, NULL, NULL, NULL, NULL) == HTC_EINVAL);
     cr_expect(htc_flows_workers(store, plain, NULL, NULL, NULL) == HTC_EINVAL);
     htc_store_close(store);
+}
+
+/* The header says that there is something new: a hint. Here it has no room for one more byte. */
+Test(flows_add, what_is_stored_is_added_whatever_becomes_of_the_hint)
+{
+    enum { TASKS = 200 }; /* so that the intake's number takes two bytes, and 0 one */
+    htc_store *store = open_store();
+    char      *pad = calloc(1, HTC_KV_VALUE_MAX);
+    htc_error  error = { 0 };
+    uint64_t   id = 0;
+    htc_buf    b, full;
+    graph_task t;
+    flow       h;
+    htc_flows_options o = HTC_FLOWS_OPTIONS_INIT;
+    o.inputs = "/tmp";
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&full, NULL, 0);
+    char text[TASKS * 16 + 32] = "";
+    for (size_t i = 0, at = 0; i < TASKS; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "t%zu: true\n%s", i, i + 1 < TASKS ? "" : "intake: @intake\n");
+    htc_flow *f = read_flow(text);
+    cr_assert(pad && htc_flows_submit(store, f, &o, &id, NULL) == HTC_OK && htc_flows_start(store, id, 0, NULL) == HTC_OK);
+    flow_key k = htc__flow_key_task(id, TASKS), header = htc__flow_key_header(id);
+    cr_assert(htc__flow_read(get(store, &header, &b), &h) == HTC_OK && h.intake == TASKS + 1);
+    memset(pad, 'x', HTC_KV_VALUE_MAX);
+    pad[0] = '/';
+    h.inputs = (htc_bytes){ pad, HTC_KV_VALUE_MAX - 1024 };
+    htc__flow_write(&full, &h);
+    h.inputs.len += HTC_KV_VALUE_MAX - full.len;
+    htc_buf_clear(&full);
+    htc__flow_write(&full, &h);
+    cr_assert(full.status == HTC_OK && full.len == HTC_KV_VALUE_MAX);
+    htc_kv_result r = { .size = sizeof r };
+    cr_assert(htc_store_ask(store, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(&header), .value = htc_buf_bytes(&full) },
+                            &r, NULL) == HTC_OK && r.status == HTC_OK);
+    cr_expect(add(store, id, "x: @noop\n", NULL, &error) == HTC_OK, "%s", error.text);
+    cr_expect(htc__graph_read(get(store, &k, &b), &t) == HTC_OK && t.state == GRAPH_DONE && t.n_added == 2);
+    cr_expect(htc__flow_read(get(store, &header, &b), &h) == HTC_OK && h.news == 0);
+    htc_flow_destroy(f);
+    free(pad);
+    htc_buf_free(&b);
+    htc_buf_free(&full);
+    htc_store_close(store);
+}
+
+/* Of one that was killed before it could say that it has added, and of whose tasks the flow was cancelled. */
+Test(flows_add, a_flow_that_was_open_is_told_from_one_that_never_was)
+{
+    uint64_t  from;
+    htc_error error = { 0 };
+    flow      f = { .state = FLOW_RUNNING, .kind = FLOW_GRAPH, .tasks = 2, .intake = 2, .n_marks = 1, .marks = { { 0, 2 } } };
+    cr_assert(htc__flow_draw_numbers(&f, 1, 3, &from) == HTC_OK);
+    htc__flow_intake_has_drawn(&f, 1, 1);
+    cr_expect(f.intake == 0 && htc__intake_look(&f, NULL, &error) == HTC_EBUSY, "%s", error.text);
 }
 
 Test(flows_add, an_intake_is_alone)

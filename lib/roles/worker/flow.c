@@ -183,6 +183,8 @@ void htc__flow_intake_has_drawn(flow *f, uint64_t task, int next)
     const flow_drawn *d = htc__flow_drawn(f, task);
     if (d && f->intake == task + 1)
         f->intake = next && !d->cancelled ? d->from + d->n : 0;
+    if (d && f->news < task + 1) /* who added may have gone before it said so */
+        f->news = task + 1;
 }
 
 void htc__flow_draw_is_noted(flow *f, uint64_t task)
