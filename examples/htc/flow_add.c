@@ -73,14 +73,16 @@ static htc_status choose(flow_call *k, some_workers *s)
     for (char *word = strtok_r(copy, ",", &rest); word && !unknown; word = strtok_r(NULL, ",", &rest)) {
         char    *end;
         uint64_t number = strtoull(word, &end, 10);
-        int      some = 0;
-        for (size_t i = n; i < s->n; i++)
-            if (*end ? strcmp(s->all[i].node, word) == 0 : s->all[i].number == number) {
+        int      named = *end != '\0' || *word < '0' || *word > '9', some = 0;
+        for (size_t i = 0; i < s->n; i++) {
+            int meant = named ? strcmp(s->all[i].node, word) == 0 : s->all[i].number == number;
+            some |= meant;
+            if (meant && i >= n) { /* below: it was meant before */
                 htc_flows_worker x = s->all[i];
                 s->all[i] = s->all[n];
                 s->all[n++] = x;
-                some = 1;
             }
+        }
         if (!some)
             unknown = must_dup(word);
     }
@@ -121,6 +123,30 @@ static int falls_apart(const htc_flow *f, int scratch)
     return apart;
 }
 
+/* As JSON, in which some bytes are written as several. */
+static size_t text_bytes(const char *text)
+{
+    size_t n = 4; /* quotes, comma, blank */
+    for (const char *p = text ? text : ""; *p; p++)
+        n += (unsigned char)*p < 0x20 ? 6 : *p == '"' || *p == '\\' ? 2 : 1;
+    return n;
+}
+
+/* Of its line, no less than they are. */
+static size_t bytes_of(const htc_flow_task *t)
+{
+    size_t n = 300 + text_bytes(t->name) + text_bytes(t->kind) + text_bytes(t->executable) + text_bytes(t->object) + text_bytes(t->function) + text_bytes(t->argument);
+    for (size_t i = 0; i < t->n_args; i++)
+        n += text_bytes(t->args[i]);
+    for (size_t i = 0; i < t->n_env; i++)
+        n += text_bytes(t->env[i]);
+    for (size_t i = 0; i < t->n_in; i++)
+        n += text_bytes(t->in[i].name) + 40;
+    for (size_t i = 0; i < t->n_out; i++)
+        n += text_bytes(t->out[i].name) + 40;
+    return n;
+}
+
 /* Some of its tasks, from the one on: no more than most. *next: behind the last. */
 static htc_status part_of(flow_call *k, const htc_flow *f, uint32_t from, uint64_t most, htc_flow **part, uint32_t *next)
 {
@@ -129,15 +155,7 @@ static htc_status part_of(flow_call *k, const htc_flow *f, uint32_t from, uint64
     htc_status s = htc_flow_create(NULL, NULL, part);
     for (*next = from; s == HTC_OK && *next < htc_flow_count(f); ++*next) {
         const htc_flow_task *t = htc_flow_get(f, *next);
-        size_t               len = 200 + strlen(t->name) + (t->executable ? strlen(t->executable) : 0) + (t->argument ? strlen(t->argument) : 0);
-        for (size_t i = 0; i < t->n_args; i++)
-            len += strlen(t->args[i]) * 6 / 5 + 8;
-        for (size_t i = 0; i < t->n_env; i++)
-            len += strlen(t->env[i]) * 6 / 5 + 8;
-        for (size_t i = 0; i < t->n_in; i++)
-            len += strlen(t->in[i].name) + 40;
-        for (size_t i = 0; i < t->n_out; i++)
-            len += strlen(t->out[i].name) + 40;
+        size_t               len = bytes_of(t);
         if (*next > from && (tasks + t->count > most || bytes + len > BYTES))
             break;
         tasks += t->count;

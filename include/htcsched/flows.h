@@ -127,8 +127,8 @@ typedef int (*htc_flows_worker_fn)(void *ctx, const htc_flows_worker *worker);
 /** How tasks are added to a flow that runs. Every field's zero is its default. */
 typedef struct htc_flows_adding {
     size_t   size;   /**< sizeof(htc_flows_adding) */
-    uint64_t worker; /**< the worker that is to begin with them (htc_flows_workers): a wish, which is not fulfilled if that is gone, or has some 2,048 tasks that have not ended;
-                          the others steal. 0: the one that has the flow's intake */
+    uint64_t worker; /**< the worker that is to begin with them (htc_flows_workers): a wish, which is not fulfilled if that is gone,
+                          or has some 2,048 tasks that have not ended; the others steal. 0: the one that has the flow's intake */
     uint32_t close;  /**< 1: the flow takes no tasks after these, and ends when all of its tasks have */
 } htc_flows_adding;
 
@@ -341,8 +341,8 @@ HTC_API void htc_flows_adding_init(htc_flows_adding *options, size_t size);
  * @param[out]    error    why, and the next step; NULL is fine
  * @return HTC_OK; HTC_AGAIN: what was added before, by anybody, is still being taken up by a worker: again in some ms, or when the flow has a
  *         worker; HTC_EBUSY: the flow has ended, was closed or cancelled, or has not been started; HTC_EUNSUPPORTED: it was not submitted with an intake,
- *         or nothing here executes a task; HTC_ETOOBIG: too many tasks or bytes: add some of them first; HTC_EFULL: 2^24 tasks were added to the flow; HTC_EINVAL; HTC_ENOTFOUND: no such flow; as
- *         htc_flows_submit; as htc_store_ask: whether they were added is not known then
+ *         or nothing here executes a task; HTC_ETOOBIG: too many tasks or bytes: add some of them first; HTC_EFULL: 2^24 tasks were
+ *         added to the flow; HTC_EINVAL; HTC_ENOTFOUND: no such flow; as htc_flows_submit; as htc_store_ask: whether they were added is not known then
  *
  * Cost: three round trips; every record is made once, to see that it can be.   Since: 0.2
  */

@@ -24,6 +24,7 @@ printf 'b: sleep 600\nc: after=b true\n' > held.flow
 expect 0 "${H[@]}" flow run held.flow --detach
 expect 2 "${H[@]}" flow add 2 one.flow
 has "was not submitted as an open one"
+has "htc flow run --open"
 expect 0 "${H[@]}" flow cancel 2
 expect 4 "${H[@]}" flow add 77 one.flow
 
@@ -79,12 +80,23 @@ expect 0 "${H[@]}" flow add "$id" one.flow --to "$(uname -n)"
 expect 4 "${H[@]}" flow add "$id" one.flow --to nowhere
 has "no worker of the flow is"
 
+expect 0 "${H[@]}" flow add "$id" one.flow --to "$w,$(uname -n),$w" # some are named twice
+expect 4 "${H[@]}" flow add "$id" one.flow --to "-$w"
+
+# ---- bytes that are two in JSON ----
+python3 -c "import json; [print(json.dumps({'name': 'q%d' % i, 'command': ['true', '\"' * 2000]})) for i in range(60)]" > quotes.flow
+expect 0 "${H[@]}" flow add "$id" quotes.flow
+has "60 tasks added"
+
 # ---- what is wrong is refused as a whole, and told with its line ----
 printf 'x: true\ny: after=nobody true\n' > wrong.flow
 expect 2 "${H[@]}" flow add "$id" wrong.flow
 has "line 2"
 printf 'x: true\nr: @read 10\n' > wrong.flow
 expect 2 "${H[@]}" flow add "$id" wrong.flow
+(echo first: true && sed 's/^/after=first /; s/^after=first \(t[0-9]*:\)/\1 after=first/' many.flow) > wrong.flow
+expect 2 "${H[@]}" flow add "$id" wrong.flow
+has "1501 tasks are added at once: at most 1023 are: tasks that do not wait"
 expect 0 "${H[@]}" flow tasks "$id"
 [[ $out != *"/x "* ]] || fail "half of what is wrong was added"
 
