@@ -178,8 +178,14 @@ static htc_status add_one(addition *a, const htc_flow *part, uint64_t worker, in
 {
     htc_flows_adding o = { .size = sizeof o, .worker = worker, .close = (uint32_t)last };
     unsigned         pause = PAUSE_MS;
+    double           begun = now_s();
     htc_status       s;
     while ((s = htc_flows_add(a->k->store, a->id, part, &o, a->last, &a->k->c->error)) == HTC_AGAIN) {
+        if (a->k->c->timeout_s > 0 && now_s() - begun > a->k->c->timeout_s) {
+            char hint[60];
+            snprintf(hint, sizeof hint, "htc flow why %" PRIu64 " says what the flow waits for", a->id);
+            return cli_error(a->k->c, HTC_ETIMEDOUT, "", hint, "no worker has taken up what was added before within %.3g s", a->k->c->timeout_s);
+        }
         progress_say(&a->p, "flow %" PRIu64 ": %" PRIu64 " tasks added; the next wait until a worker has taken up those before", a->id, a->tasks);
         pause_ms(pause);
         pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS;

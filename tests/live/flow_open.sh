@@ -123,6 +123,19 @@ expect 0 "${H[@]}" flow close "$id"
 wait "$client" || fail "who waits for it: $(cat waiting)"
 [ "$(cat work/twice)" = 2000 ] || fail "the result of what was added was not fetched: $(cat waiting)"
 
+# ---- no slot: the next addition waits, as long as is wanted ----
+expect 0 "${H[@]}" flow run --open --agents 4 --detach --json
+first=$(value "$out" "['flow']")
+has_four() { [ "$(status_of "$first" slots)" = 4 ]; }
+soon has_four || fail "it has not all slots: $("${H[@]}" flow status "$first")"
+expect 0 "${H[@]}" flow run --open --detach --json # all slots are the other's
+id=$(value "$out" "['flow']")
+expect 0 "${H[@]}" flow add "$id" one.flow
+expect 6 "${H[@]}" flow close "$id" --timeout 1
+has "no worker has taken up"
+expect 0 "${H[@]}" flow close "$first"
+expect 0 "${H[@]}" flow close "$id"
+
 # ---- cancelled: it takes no more, and goes on as a closed one ----
 expect 0 "${H[@]}" flow run --open --detach --json
 id=$(value "$out" "['flow']")
