@@ -65,7 +65,7 @@ static double grant_ns(const bench *b, uint32_t granting, size_t n, htc_rng *rng
 }
 
 /* Means over 20 moments of the first scan. The paper's figures are the goals of ours. */
-static void worth(const bench *b, const char *name, sim_job *jobs, size_t n, uint64_t initial, uint64_t ratio)
+static void worth(const bench *b, const char *name, htc_sim_provision_job *jobs, size_t n, uint64_t initial, uint64_t ratio)
 {
     static const struct {
         const char *name;
@@ -104,7 +104,7 @@ static void worth_of_log(const bench *b, const char *name, const char *file, uin
                          uint64_t ratio)
 {
     size_t   n;
-    sim_job *jobs = sim_read_swf(file, TWO_WEEKS_S, per_node, &n);
+    htc_sim_provision_job *jobs = sim_read_swf(file, TWO_WEEKS_S, per_node, &n);
     if (jobs)
         worth(b, name, jobs, n, initial, ratio);
     else
@@ -115,7 +115,7 @@ static void worth_of_log(const bench *b, const char *name, const char *file, uin
 int main(int argc, char **argv)
 {
     static const uint32_t sizes[SIZES] = { 10, 100, 1000, 5000, 20000, 65536 };
-    static sim_job        jobs[8000];
+    static htc_sim_provision_job jobs[8000];
     bench                 b = bench_open("provision", argc, argv);
     double                size[SIZES], cost[SIZES];
     htc_rng               rng = { 1 };

@@ -11,16 +11,16 @@
 
 static const char nasa[] = "NASA-iPSC-1993-3.1-cln.first14days.swf", blue[] = "SDSC-BLUE-2000-4.2-cln.first14days.swf";
 
-static sim_job *jobs_of(const char *log, uint64_t per_node, size_t *n)
+static htc_sim_provision_job *jobs_of(const char *log, uint64_t per_node, size_t *n)
 {
-    sim_job *jobs = sim_read_swf(log, TWO_WEEKS_S, per_node, n);
+    htc_sim_provision_job *jobs = sim_read_swf(log, TWO_WEEKS_S, per_node, n);
     if (!jobs)
         cr_skip("no %s in tests/data below or beside the working directory", log);
     return jobs;
 }
 
 /* The mean over so many moments at which the first scan may fall, within a minute. */
-static sim_result mean_of(unsigned phases, sim_job *jobs, size_t n, uint32_t policy, uint64_t initial, uint64_t ratio)
+static sim_result mean_of(unsigned phases, htc_sim_provision_job *jobs, size_t n, uint32_t policy, uint64_t initial, uint64_t ratio)
 {
     sim_result mean = { 0 };
     for (unsigned phase = 1; phase <= phases; phase++) {
@@ -41,7 +41,7 @@ static sim_result mean_of(unsigned phases, sim_job *jobs, size_t n, uint32_t pol
     return mean;
 }
 
-static sim_result mean_of_phases(sim_job *jobs, size_t n, uint32_t policy, uint64_t initial, uint64_t ratio)
+static sim_result mean_of_phases(htc_sim_provision_job *jobs, size_t n, uint32_t policy, uint64_t initial, uint64_t ratio)
 {
     return mean_of(PHASES, jobs, n, policy, initial, ratio);
 }
@@ -52,12 +52,12 @@ Test(provision_trace, the_paper_s_policy_costs_what_the_paper_published)
 {
     size_t   n;
     uint64_t work_s = 0, drp = 0;
-    sim_job *jobs = jobs_of(nasa, 1, &n);
+    htc_sim_provision_job *jobs = jobs_of(nasa, 1, &n);
     cr_assert(eq(sz, n, 2604));
     for (size_t i = 0; i < n; i++) {
-        work_s += jobs[i].nodes * jobs[i].runs_s;
+        work_s += jobs[i].nodes * jobs[i].length / HTC_SECOND;
         drp +=
-            jobs[i].nodes * htc_provision_units(jobs[i].runs_s * HTC_SECOND, 3600 * HTC_SECOND, HTC_PROVISION_STARTED);
+            jobs[i].nodes * htc_provision_units(jobs[i].length, 3600 * HTC_SECOND, HTC_PROVISION_STARTED);
     }
     cr_expect(eq(u64, (work_s + 1800) / 3600, 16091));
     cr_expect(eq(u64, drp, 54118), "DRP: each started hour of each job");
@@ -78,7 +78,7 @@ Test(provision_trace, the_grid_of_parameters_is_that_of_the_specification)
                                              { 28467, 28998, 29896, 30515 },
                                              { 33444, 34045, 34619, 34982 } };
     size_t                n;
-    sim_job              *jobs = jobs_of(nasa, 1, &n);
+    htc_sim_provision_job              *jobs = jobs_of(nasa, 1, &n);
     for (int b = 0; b < 4; b++)
         for (int r = 0; r < 4; r++) {
             sim_result got = mean_of(6, jobs, n, HTC_PROVISION_PAPER, initial[b], ratio[r]);
@@ -96,7 +96,7 @@ Test(provision_trace, the_grid_of_parameters_is_that_of_the_specification)
 static void compare(const char *log, uint64_t per_node, uint64_t initial, uint64_t ratio, uint64_t saved_percent)
 {
     size_t     n;
-    sim_job   *jobs = jobs_of(log, per_node, &n);
+    htc_sim_provision_job   *jobs = jobs_of(log, per_node, &n);
     sim_result paper = mean_of_phases(jobs, n, HTC_PROVISION_PAPER, initial, ratio);
     sim_result same = mean_of_phases(jobs, n, HTC_PROVISION_PERLEASE, initial, ratio);
     sim_result none = mean_of_phases(jobs, n, HTC_PROVISION_PERLEASE, HTC_PROVISION_NO_NODES, ratio);
@@ -127,7 +127,7 @@ Test(provision_trace, perlease_is_never_dearer_on_made_up_weeks)
     double paper_s = 0, perlease_s = 0;
     PROPERTY(rng, 40)
     {
-        static sim_job        jobs[8000];
+        static htc_sim_provision_job        jobs[8000];
         size_t                n = sim_generate(&rng, jobs, sizeof jobs / sizeof *jobs, TWO_WEEKS_S);
         htc_provision_options o = { .size = sizeof o, .initial = htc_rng_below(&rng, 60) + 1 };
         sim_result            paper = simulate(jobs, n, &o, TWO_WEEKS_S, POOL);
