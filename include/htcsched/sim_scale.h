@@ -129,6 +129,14 @@ typedef struct htc_scale_options {
      */
     uint64_t part_ids;
     htc_ns   window_ns; /**< of several parts: the least time in which things of two parts act on each other, at least a tick */
+    /**
+     * It will probably happen some ten events later: fetch what belongs to it into the cache (__builtin_prefetch), and change nothing. A model of a
+     * million things is otherwise as slow as memory. NULL: nothing is done.
+     *
+     * @param[in] ctx  of the options
+     * @param[in] id   to what
+     */
+    void (*soon)(const void *ctx, uint32_t id);
 } htc_scale_options;
 
 /** What became of a run; an interrupted one says what it had. */

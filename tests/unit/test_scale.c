@@ -83,6 +83,40 @@ Test(scale, is_the_same_run_everywhere)
     }
 }
 
+static uint8_t  foretold[5000]; /* of each id */
+static uint64_t foreseen;
+
+static void note_soon(const void *ctx, uint32_t id)
+{
+    (void)ctx;
+    foretold[id] = 1;
+}
+
+static void farm_event_foreseen(htc_scale *s, void *ctx, uint32_t core)
+{
+    foreseen += foretold[core];
+    foretold[core] = 0;
+    farm_event(s, ctx, core);
+}
+
+/* A model is told of most events a little earlier; the run is the same. */
+Test(scale, looks_ahead)
+{
+    farm              f = { .law = { HTC_SCALE_EXPONENTIAL, 0, 1e11, 0 }, .tasks = 100000 }, plain = f;
+    htc_scale_options o = { .size = sizeof o, .seed = 9, .ids = 5000, .cores = 5000, .event = farm_event_foreseen, .soon = note_soon, .ctx = &f };
+    htc_scale        *s = NULL;
+    htc_scale_report  r = { .size = sizeof r };
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    htc_scale_submit(s, f.tasks);
+    for (uint32_t i = 0; i < 5000; i++)
+        farm_next(s, &f, i);
+    cr_assert(eq(int, htc_scale_run(s), HTC_OK));
+    htc_scale_report_get(s, &r);
+    htc_scale_destroy(s);
+    cr_expect(foreseen > 80000, "%llu of 100000 events", (unsigned long long)foreseen);
+    cr_expect(eq(u64, r.hash, farm_run(&plain, 5000).hash));
+}
+
 Test(scale, notices_what_is_not_conserved)
 {
     farm             lost = { .law = { .mean_ns = 1e9 }, .tasks = 100, .loses = 1 }, twice = { .law = { .mean_ns = 1e9 }, .tasks = 100, .doubles = 1 };

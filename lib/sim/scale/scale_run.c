@@ -8,6 +8,7 @@
 #define LOOK_FIRST 1024u
 #define LOOK_MOST  65536u
 #define LOOK_NS    (20 * HTC_MS)
+#define AHEAD      12u /* events between htc_scale_options.soon and the event */
 
 /* ---- the host ---- */
 
@@ -54,6 +55,22 @@ static int look_at_host(run *r)
 
 /* ---- events ---- */
 
+static void soon(const htc_scale *s, uint32_t ahead, uint64_t id_mask)
+{
+    s->run->options.soon(s->run->options.ctx, (uint32_t)(s->queue->bottom[s->queue->bottom_n - 1 - ahead] & id_mask));
+}
+
+/* The next keys are known while they are sorted; others may come between. */
+static void look_ahead(htc_scale *s, uint64_t id_mask)
+{
+    ladder *q = s->queue;
+    if (q->bottom_n > AHEAD)
+        soon(s, AHEAD, id_mask);
+    else if (q->bottom_n == 0 && q->side_n == 0 && htc__ladder_refill(q))
+        for (uint32_t i = 0; i <= AHEAD && i < q->bottom_n; i++)
+            soon(s, i, id_mask);
+}
+
 static void happen(htc_scale *s, uint64_t key, uint64_t id_mask)
 {
     assert(key >> s->id_bits >= s->now); /* time does not run backwards */
@@ -67,8 +84,11 @@ static htc_status run_alone(run *r)
 {
     htc_scale *s = &r->part[0];
     uint64_t   id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
+    int        ahead = r->options.soon != NULL;
     while (s->status == HTC_OK) {
         for (uint64_t left = r->look_every; left && s->status == HTC_OK; left--) {
+            if (ahead)
+                look_ahead(s, id_mask);
             if (!htc__ladder_pop(s->queue, &key))
                 return HTC_OK;
             happen(s, key, id_mask);
@@ -86,8 +106,11 @@ static void run_window(void *arg, uint32_t i)
     htc_scale *s = &((run *)arg)->part[i];
     uint64_t   id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
     s->running = 1;
-    while (s->status == HTC_OK && htc__ladder_peek(s->queue, &key) && key >> s->id_bits < s->window_end && htc__ladder_pop(s->queue, &key))
+    while (s->status == HTC_OK && htc__ladder_peek(s->queue, &key) && key >> s->id_bits < s->window_end && htc__ladder_pop(s->queue, &key)) {
+        if (s->run->options.soon)
+            look_ahead(s, id_mask);
         happen(s, key, id_mask);
+    }
     s->running = 0;
 }
 
