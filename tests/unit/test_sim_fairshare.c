@@ -3,6 +3,7 @@
 
 #include "alloc_fail.h"
 #include "property.h"
+#include "reel.h"
 
 #include "htcsched/sim_fairshare.h"
 
@@ -240,56 +241,6 @@ Test(sim_fairshare, ends_without_memory)
 }
 
 /* ---- checkpoints ---- */
-
-typedef struct reel {
-    unsigned char *data;
-    size_t         len, room, at;
-    size_t         ends; /* of what can be written; 0: nowhere */
-} reel;
-
-static htc_status reel_move(void *ctx, void *data, size_t n, int reads)
-{
-    reel *r = ctx;
-    if (reads) {
-        if (n > r->len - r->at)
-            return HTC_EIO;
-        memcpy(data, r->data + r->at, n);
-        r->at += n;
-        return HTC_OK;
-    }
-    if (r->ends && r->len + n > r->ends)
-        return HTC_ENOSPC;
-    while (r->len + n > r->room)
-        cr_assert((r->data = realloc(r->data, r->room = 2 * r->room + 4096)) != NULL);
-    memcpy(r->data + r->len, data, n);
-    r->len += n;
-    return HTC_OK;
-}
-
-static htc_status reel_read(void *ctx, void *data, size_t n)
-{
-    return reel_move(ctx, data, n, 1);
-}
-
-static htc_status reel_write(void *ctx, void *data, size_t n)
-{
-    return reel_move(ctx, data, n, 0);
-}
-
-/* It stops the run at some of the looks, of which there are many: the clock says that each took a second. */
-typedef struct stopper {
-    htc_rng      rng;
-    htc_ns       now;
-    volatile int stop;
-    uint64_t     one_in;
-} stopper;
-
-static htc_ns stopper_clock(void *ctx)
-{
-    stopper *s = ctx;
-    s->stop |= s->one_in && htc_rng_below(&s->rng, s->one_in) == 0;
-    return s->now += HTC_SECOND;
-}
 
 /* However often a run is interrupted, written down and gone on with, it comes to the same end. */
 Test(sim_fairshare, goes_on_from_a_checkpoint_to_the_same_end)
