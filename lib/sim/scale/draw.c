@@ -116,6 +116,11 @@ uint64_t htc__scale_drawer_ticks(const htc__scale_drawer *d, uint64_t bits)
     return x < TICKS_MAX ? (uint64_t)(x + 0.5) : (uint64_t)TICKS_MAX;
 }
 
+double htc__scale_power(double base, double x)
+{
+    return power_of_e(x * ln(base));
+}
+
 htc_status htc_scale_law_check(const htc_scale_law *law)
 {
     static const double spread_max[] = { 0, 1, 0, 10 };

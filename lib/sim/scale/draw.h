@@ -32,5 +32,7 @@ typedef struct htc__scale_drawer {
 
 htc__scale_drawer htc__scale_drawer_of(const htc_scale_law *law, htc_ns tick_ns);
 uint64_t          htc__scale_drawer_ticks(const htc__scale_drawer *d, uint64_t bits);
+/* base to the x, for a base from 1 to 1e100 and x from 0 to 1. */
+double            htc__scale_power(double base, double x);
 
 #endif

@@ -1,0 +1,155 @@
+/* Several grids: what a run has in memory (htcsched/sim_grids.h). Jobs in the system and tasks that hold a CPU are arrays; a list goes through places of them. */
+#ifndef HTC_SIM_MODELS_GRIDS_H
+#define HTC_SIM_MODELS_GRIDS_H
+
+#include "htcsched/sim_grids.h"
+#include "sim/scale/draw.h"
+
+#define GRIDS_NONE UINT32_MAX
+#define GRIDS_BINS 512 /* of response times: eight an octave */
+#define GRIDS_ONE  1048576.0 /* ticks of a drawer that stand for 1 */
+
+/* Where a job's time goes. */
+enum { GRIDS_ESTIMATING, GRIDS_QUEUED, GRIDS_GRID, GRIDS_RUNNING, GRIDS_MOVING, GRIDS_FLOW, GRIDS_PHASES };
+
+/* A task that holds a CPU, or did: one that is cut keeps its place until its event has happened. */
+typedef struct grids_task {
+    uint64_t begin, length; /* ticks: when it starts to run, and for how long it will */
+    uint32_t job, number;
+    uint32_t next_of_job, prev_of_job;     /* next_of_job: of a free place too */
+    uint32_t next_of_queue, prev_of_queue; /* those of one queue on one grid, the latest first */
+    uint8_t  grid;
+    uint8_t  evicted; /* when its event happens it is, else it is done */
+    uint8_t  cut;
+} grids_task;
+
+/* A job in the system. */
+typedef struct grids_job {
+    uint64_t number, stream; /* stream: the state of its draws */
+    double   kflop, left;    /* true complexity, and what is still to do of it */
+    double   part, nominal;  /* of a task: truly, and as the hierarchy is told */
+    double   rho, spent_s;   /* of its estimator */
+    uint64_t arrival, since; /* ticks; since: of the phase */
+    uint64_t in[GRIDS_PHASES];
+    uint64_t first_start;    /* of its tasks in this queue */
+    uint64_t idle_since, safe_until;
+    uint64_t work, evicted, moved; /* CPU ticks */
+    uint64_t until;                /* of its estimation */
+    uint64_t had, looks;           /* had: CPUs, summed over looks */
+    uint64_t started;              /* tasks handed in */
+    uint32_t evictions, again, fixed; /* again: waiting tasks that were evicted; fixed: tasks that it always has; 0: it is split */
+    uint32_t tasks, waiting, running; /* of these tasks: still to do, of those no CPU, with a CPU */
+    uint32_t split, first_task, next_number;
+    uint32_t queue, to, kind, moves;
+    uint32_t estimate_cpus;
+    uint8_t  phase, fate, listed, state; /* listed: its waiting tasks count in its queue */
+} grids_job;
+
+/* What the event of a job means. */
+enum { GRIDS_FREE_JOB, GRIDS_NO_EVENT, GRIDS_ESTIMATED, GRIDS_ARRIVES, GRIDS_CLOSES };
+
+typedef struct grids_tally {
+    htc_sim_grids_result r;    /* sums, until it is told */
+    uint64_t             cpus_n;
+    uint64_t             bin[GRIDS_BINS];
+} grids_tally;
+
+typedef struct grids_queue {
+    double   kflops;   /* P * beta */
+    double   rate;     /* P */
+    uint64_t target;   /* ns; 0: not split */
+    uint64_t waiting;  /* tasks */
+    uint64_t busy;     /* CPUs */
+    uint32_t flags, level;
+    uint8_t  grid[HTC_HIERARCHY_GRIDS_MAX]; /* in the order in which they are tried */
+    uint32_t grids;
+    uint32_t running[HTC_HIERARCHY_GRIDS_MAX]; /* the latest task on each */
+} grids_queue;
+
+typedef struct grids_grid {
+    double            ticks_per_kflop;
+    htc__scale_drawer latency, speed, eviction;
+    double            part; /* evicted at a uniform moment */
+    uint32_t          speeds, evicts;
+    uint64_t          cpus, ours, busy; /* ours: that we may have now */
+    double            mean, deviation, keep, push, state; /* of those that are ours: an autoregressive process */
+    uint64_t          step, steps, outages;
+    htc__scale_drawer outage_gap;
+    uint64_t          outage; /* ticks */
+    uint32_t          down, varies;
+    uint16_t          queue[HTC_HIERARCHY_QUEUES_MAX]; /* who uses it, highest level first */
+    uint32_t          queues;
+} grids_grid;
+
+typedef struct grids_class {
+    double            share, min, ratio; /* share: the sum up to this class, of 1 */
+    htc__scale_drawer rho;
+    uint32_t          known;
+} grids_class;
+
+typedef struct grids {
+    htc_env               env;
+    htc_sim_grids_options options;
+    htc_hierarchy_options shape; /* of the system */
+    htc_hierarchy_queue  *specs; /* of the shape */
+    uint32_t             *spec_grids;
+    htc_hierarchy        *hierarchy;
+    htc_scale            *scale;
+    grids_queue          *queue;
+    grids_grid           *grid;
+    grids_class          *kind;
+    grids_tally          *by_queue, *by_class;
+    grids_job            *job;
+    grids_task           *task;
+    htc_hierarchy_decision *orders; /* what a scan has said */
+    uint64_t             *sample_queued, *sample_busy, *sample_ours;
+    uint32_t              n_queues, n_grids;
+    uint64_t              tasks_max, cpus;
+    uint64_t              flow, move, rest, shelter, sample; /* ticks */
+    htc__scale_drawer     gap, burst_gap;
+    uint64_t              arrivals; /* the state of their draws */
+    uint32_t              limits;   /* 1: some queue has some policy, or there is something to share */
+    uint32_t              looks_first; /* 1: the grids are looked at before limits are */
+    /* what changes */
+    uint32_t free_job, free_task;
+    uint64_t jobs_made, tasks_made;    /* places that were ever used */
+    uint64_t active, active_most;
+    uint64_t next, next_at, total;     /* the next job to arrive */
+    uint64_t left;                     /* jobs that have not ended */
+    uint64_t timer[2 * HTC_HIERARCHY_QUEUES_MAX + 4]; /* ticks of pending looks at limits, the earliest last */
+    uint32_t timers;
+    uint64_t begins, ends;             /* sums of ticks of tasks that ran, modulo 2^64 */
+    uint64_t work, evicted, moved, held; /* CPU ticks */
+    uint64_t completed, rejected, terminated, moves, handed_in, evictions;
+    double   undone;                   /* KFlop of completed jobs that no task did, or that were done twice; relative */
+} grids;
+
+/* Ids: places of tasks, then places of jobs, then these, of which _GRID and _OUTAGE have one for each grid. */
+enum { GRIDS_ID_ARRIVAL, GRIDS_ID_TIMER, GRIDS_ID_SAMPLE, GRIDS_ID_GRID };
+
+static inline htc_ns htc__grids_now(const grids *m)
+{
+    return htc_scale_now(m->scale) * m->options.tick_ns;
+}
+static inline uint32_t htc__grids_id(const grids *m, uint32_t what)
+{
+    return (uint32_t)(m->tasks_max + m->options.active_max) + what;
+}
+
+/* grids.c: events and CPUs */
+void htc__grids_event(htc_scale *scale, void *ctx, uint32_t id);
+void htc__grids_begin(grids *m);
+void htc__grids_dispatch(grids *m, uint32_t grid);
+void htc__grids_dispatch_queue(grids *m, uint32_t queue);
+void htc__grids_cut_job(grids *m, uint32_t job); /* its tasks; the hierarchy is not told */
+
+/* grids_jobs.c: the life of a job */
+void htc__grids_arrivals(grids *m);
+void htc__grids_next_arrival(grids *m);
+void htc__grids_job_event(grids *m, uint32_t job);
+void htc__grids_job_done(grids *m, uint32_t job);
+void htc__grids_phase(grids *m, grids_job *j, uint8_t phase);
+void htc__grids_limits(grids *m); /* whatever is due */
+void htc__grids_look(grids *m);   /* at all grids */
+
+#endif
