@@ -83,6 +83,7 @@
     X(object_part_blamed)    /* for a part of a life before its source is blamed */                                    \
     X(object_unlisted_denied) /* a worker says that it has not what its disk may have */                               \
     X(object_from_anybody)   /* a piece is taken from whoever sends it */                                              \
+    X(limits_ignored)        /* no job has to leave a queue of a hierarchy, whatever its limits */                    \
     X(weights_ignored)       /* slots are divided as if all users had the same weight */                               \
     X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
     X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \

@@ -56,5 +56,6 @@ typedef struct model {
 extern const model *const models[]; /* the last is NULL */
 const model *model_of(const char *name); /* NULL: there is none */
 extern const model fairshare_model;
+extern const model grids_model;
 
 #endif

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "core/fault.h"
 #include "sched/hierarchy/hierarchy_private.h"
 
 /* C_e, where the CPUs that phi counts at most are known already. */
@@ -314,7 +315,7 @@ htc_status htc_hierarchy_enforce(htc_hierarchy *h, uint32_t queue, htc_ns now, c
     for (size_t i = q->first; i < q->end; i++) {
         hier_entry *e = &q->entries[i];
         uint32_t    reason = e->place == HIER_HERE ? judge(h, q, &l, e) : HTC_HIERARCHY_NO_REASON;
-        if (reason != HTC_HIERARCHY_NO_REASON) {
+        if (reason != HTC_HIERARCHY_NO_REASON && !HTC__BROKEN(limits_ignored)) {
             hier_job *j = &h->jobs[e->job];
             leave(j, q, e, l.cpus_now, reason, below(h, j), &h->decisions[told++]);
         }

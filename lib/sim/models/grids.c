@@ -7,7 +7,7 @@
 
 #define GRANTS 64
 
-/* A task's draws: three a task. */
+/* A task's draws. */
 enum { DRAW_LATENCY, DRAW_SPEED, DRAW_EVICTION, DRAW_MOMENT, DRAWS };
 /* Streams that are no job's: jobs have those from 0 on. */
 #define STREAM_GRIDS (UINT64_MAX - 2 * HTC_HIERARCHY_GRIDS_MAX)
@@ -90,7 +90,9 @@ static void draw_task(const grids_job *j, grids_task *x, const grids_grid *g, in
         x->length = 1 + (uint64_t)(unit(htc__scale_draw(j->stream, at + DRAW_MOMENT)) * (double)(x->length - 1));
         x->evicted = 1;
     } else if (g->evicts) {
-        uint64_t comes = htc__scale_drawer_ticks(&g->eviction, htc__scale_draw(j->stream, at + DRAW_EVICTION));
+        uint64_t bits = htc__scale_draw(j->stream, at + DRAW_EVICTION);
+        /* an exponential moment is -mean ln u; since e^-x > 1 - x most need no logarithm */
+        uint64_t comes = unit(bits) <= 1 - ((double)x->length + 1) / g->eviction.a ? UINT64_MAX : htc__scale_drawer_ticks(&g->eviction, bits);
         x->evicted = comes < x->length;
         x->length = x->evicted ? comes + 1 : x->length;
     }

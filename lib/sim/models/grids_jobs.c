@@ -236,6 +236,7 @@ static void leaves(grids *m, uint32_t job, const htc_hierarchy_decision *d)
         return;
     }
     list(m, j, 0);
+    m->carried += j->running * m->move;
     htc__grids_cut_job(m, job);
     htc__grids_phase(m, j, GRIDS_MOVING);
     j->state = GRIDS_ARRIVES;

@@ -71,7 +71,7 @@ static void table_1(htc_sim_grids_profile *p)
 /* The stream of section 6: bursts, three classes by size, pools that others use too. */
 static void stream(htc_sim_grids_profile *p)
 {
-    static const double speed[3] = { P1, P2, P3 }, latency[3] = { 0, 20e9, 180e9 }, evictions[3] = { 0, 0.06, 0.20 }, ours[3] = { 0, 55, 141 };
+    static const double speed[3] = { P1, P2, P3 }, latency[3] = { 0, 20e9, 180e9 }, evictions[3] = { 0, 0.13, 0.42 }, ours[3] = { 0, 55, 141 };
     static const double share[4] = { 0.60, 0.28, 0.12 * 0.94, 0.12 * 0.06 };
     static const double least[4] = { P1, 0.1 * 3600 * P2, 267 * 3600 * P3, 24000.0 * 3600 * P3 }, most[4] = { 180 * P1, 267 * 3600 * P2, 4000.0 * 3600 * P3, 60000.0 * 3600 * P3 };
     for (int g = 0; g < 3; g++)

@@ -197,7 +197,7 @@ static void shape_system(grids *m)
         m->specs[q].grid_count = h->grid_count;
         if (m->options.system == HTC_SIM_GRIDS_MQ && m->specs[q].next == HTC_HIERARCHY_NOWHERE) { /* its limits stay */
             m->specs[q].job_cpus = m->specs[q].job_cpus ? m->specs[q].job_cpus : m->specs[q].cpus;
-            m->specs[q].cpus = (uint32_t)m->cpus;
+            m->specs[q].cpus = m->cpus > m->specs[q].cpus ? (uint32_t)m->cpus : m->specs[q].cpus;
         }
     }
 }
@@ -444,7 +444,7 @@ static void check(const grids *m, htc_sim_grids_report *r)
     else if (m->ends - m->begins != m->work + lost)
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "CPUs were busy for %llu ticks, of which tasks that were done had %llu and lost ones %llu",
                  (unsigned long long)(m->ends - m->begins), (unsigned long long)m->work, (unsigned long long)lost);
-    else if (held != HTC_NEVER && held != m->held * m->options.tick_ns)
+    else if (held != HTC_NEVER && held != (m->held + m->carried) * m->options.tick_ns)
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "tasks held CPUs for %llu ticks, and the hierarchy counts %llu ns", (unsigned long long)m->held, (unsigned long long)held);
     else if (!(m->undone <= 1e-6 * (double)m->total))
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "of the completed jobs %g of one was not done, or done twice", m->undone);

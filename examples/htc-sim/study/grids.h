@@ -1,0 +1,42 @@
+/* An experiment with several grids: its settings, one run of it, and what is kept of that. */
+#ifndef HTC_SIM_STUDY_GRIDS_H
+#define HTC_SIM_STUDY_GRIDS_H
+
+#include "htcsched/sim_grids.h"
+#include "model.h"
+
+#define GRIDS_SHOWN   16 /* queues whose course is kept; those beyond the last place are added up there */
+#define GRIDS_SAMPLES 2400
+
+typedef struct grids_course {
+    size_t   n, queues, grids;
+    uint64_t every, seen; /* of the model's samples one in every is kept */
+    double   at[GRIDS_SAMPLES];
+    uint64_t jobs[GRIDS_SAMPLES];
+    double   busy[GRIDS_SAMPLES][GRIDS_SHOWN], queued[GRIDS_SAMPLES][GRIDS_SHOWN];
+} grids_course;
+
+typedef struct grids_run {
+    htc_sim_grids_options  options;
+    htc_sim_grids_profile *profile; /* where no queues are named */
+    htc_hierarchy_options  hierarchy;
+    htc_hierarchy_grid    *hierarchy_grids;
+    htc_hierarchy_queue   *hierarchy_queues;
+    htc_sim_grids_grid    *grids;
+    htc_sim_grids_queue   *queues;
+    htc_sim_grids_class   *classes;
+    uint32_t              *used; /* grids of each queue, HTC_HIERARCHY_GRIDS_MAX apart */
+    char                 (*queue_names)[48], (*class_names)[48];
+    size_t                 n_queues;
+    uint64_t               cpus;
+    htc_sim_grids_report   report;
+    htc_sim_grids_result  *by_queue, *by_class;
+    grids_course          *course; /* NULL: not wanted */
+    double                 seconds; /* that the run took here */
+} grids_run;
+
+/* grids_say.c */
+void grids_say(const void *run, int json);
+int  grids_plot(const void *run, const char *folder, const char *suffix);
+
+#endif
