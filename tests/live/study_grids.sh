@@ -1,0 +1,79 @@
+#!/bin/bash
+# usage: SOURCE=DIR study_grids.sh PROGRAMS
+# htc-sim grids: the example is the deployment that the model knows by itself, table 1 comes out in its order, and mistakes are refused with the next step.
+set -euo pipefail
+sim=$1/htc-sim
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" "$@" > "$dir/out" 2> "$dir/err" || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+
+# The example, with its files.
+example=$SOURCE/examples/sim/grids.ini
+ends 0 run "$example" --set workload.jobs=300 --plot "$dir/plots"
+grep -qE '^jobs +[0-9]+ completed, [0-9]+ rejected' "$dir/out" || fail "no jobs"
+for queue in Q1 Q2 Q3 Q4; do
+    grep -qE "^$queue " "$dir/out" || fail "no line of $queue"
+    grep -q ">$queue</text>" "$dir/plots/queues.svg" || fail "$queue is not in the picture"
+done
+head -1 "$dir/plots/queues.csv" | grep -qx 'seconds,jobs,Q1 busy,Q1 queued,Q2 busy,Q2 queued,Q3 busy,Q3 queued,Q4 busy,Q4 queued' || fail "the head of queues.csv"
+[ "$(wc -l < "$dir/plots/results.csv")" = 9 ] || fail "results.csv has not four queues and four classes"
+python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/queues.svg"
+ends 0 run "$example" --jobs-in-all 300 --json
+hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
+ends 0 grids --jobs-in-all 300 --json
+[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "the example is not the deployment that the model knows"
+python3 - "$dir/out" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["wrong"] == "" and run["jobs"] == 300 == run["completed"] + run["rejected"] + run["terminated"], run
+assert [q["name"] for q in run["queues"]] == ["Q1", "Q2", "Q3", "Q4"] and [c["name"] for c in run["classes"]] == ["small", "medium", "large", "huge"], run
+assert abs(run["busy_core_s"] - run["work_core_s"] - run["evicted_core_s"] - run["moved_core_s"]) < 1, run
+for q in run["queues"]:
+    parts = sum(q[k] for k in ("estimating_s", "queued_s", "grid_queued_s", "running_s", "moving_s", "flow_s"))
+    assert abs(parts - q["response_s"]) < 0.001 * q["response_s"] + 0.01, q
+PY
+
+# Table 1: the order of the systems.
+ends 0 grids --experiment table1 --vary hierarchy.system=mqh,mq,fcfsh,fcfs --seeds 1..2 --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+short = [r["response_last_class_s"]["mean"] for r in rows]
+assert [r["hierarchy.system"] for r in rows] == ["mqh", "mq", "fcfsh", "fcfs"], rows
+assert short[0] < 50 < short[1] < 360 and min(short[2:]) > 3600, short
+PY
+for option in "--system fcfs" "--mode simple" "--migrate direct" "--sample 1h" "--tick 1s"; do
+    # shellcheck disable=SC2086
+    ends 0 grids --jobs-in-all 50 $option
+done
+
+# Mistakes.
+refused() { # WHAT-IT-SAYS NEXT-STEP < FILE
+    { printf '[sim]\nmodel = grids\n'; cat; } > "$dir/bad.ini"
+    ends 2 run "$dir/bad.ini"
+    says "$1"
+    says "next: $2"
+}
+printf '[grid.a]\ncpu = 5\n' | refused "bad.ini:4: there is no key grid.a.cpu" "did you mean grid.*.cpus?"
+printf '[grid.a]\n[queue.q]\n' | refused "queue.q has no grids" "write queue.NAME.grids"
+printf '[grid.a]\n[queue.q]\ngrids = a,b\n' | refused "queue.q.grids: there is no grid b" "write queue.NAME.grids"
+printf '[grid.a]\n[queue.q]\ngrids = a\nnext = r\n' | refused "queue.q.next: there is no queue r" "write queue.NAME.next"
+printf '[grid.a]\n[queue.q]\ngrids = a\nlevel = 2\n' | refused "queues, levels and grids are no hierarchy" "change its settings"
+printf '[grid.a]\n' | refused "there are queues without grids, or grids without queues" "write sections"
+printf '[class.c]\nmin = 5\nmax = 4\n' | refused "a number of class 0 is out of range" "change its settings"
+printf '[hierarchy]\nactive = 1\n' | refused "no more may be" "lengthen workload.burst_gap"
+printf '[workload]\nexperiment = table1\n[class.c]\n' | refused "table1 has two jobs of its own" "leave out the sections"
+ends 2 grids --checkpoint "$dir/state"
+ends 2 grids --system none
+echo "study_grids: all is well"
