@@ -24,7 +24,8 @@
  * As in htcsched/hierarchy.h a *job* is what a user submitted (the paper's task); a *task* is what runs on one CPU (the paper's job).
  *
  * What is simplified: a task holds its CPU from when it is handed to the grid, and t_e begins then; a job's tasks have equal complexity at each split, and their
- * lengths differ by the speeds of the CPUs; estimators take no CPUs; a sideways move takes no time; while an outage lasts nothing starts, and what ran is lost.
+ * lengths differ by the speeds of the CPUs; a grid has 1024 latencies and as many speeds, the quantiles of their laws; estimators take no CPUs; a sideways move
+ * takes no time; while an outage lasts nothing starts, and what ran is lost.
  *
  * Threads: pure: runs share nothing.   Allocation: through env; given back when the run is over.   Source: doc/papers.md#hierarchy, "Scheduling Mixed
  * Workloads in Multi-grids: The Grid Execution Hierarchy" (HPDC 2006), sections 5 and 6.

@@ -181,10 +181,10 @@ Test(sim_grids, ablations_do_what_the_paper_says)
     cr_expect(without[3].completed + without[3].terminated > q[3].completed + q[3].terminated);
     cr_expect(s.small_below >= small_below);
     part.hierarchy->migrate = HTC_HIERARCHY_NEXT;
-    /* potential overdue in Q4 too: jobs that would end without a result do so earlier, and others get their CPUs (the paper expects less waiting) */
+    /* potential overdue in Q4 too: jobs that would end without a result do so before they are overdue */
     part.hierarchy_queues[3].policies = 0x3e;
     run_stream(o, &s, without, &r2);
-    cr_expect(r2.completed > r.completed && without[3].out[HTC_HIERARCHY_JOB_POTENTIAL] > 0 && without[3].work_s > q[3].work_s);
+    cr_expect(without[3].out[HTC_HIERARCHY_JOB_POTENTIAL] > 0 && 2 * without[3].out[HTC_HIERARCHY_OVERDUE] < q[3].out[HTC_HIERARCHY_OVERDUE]);
     htc_sim_grids_profile_destroy(p);
 }
 
@@ -349,7 +349,7 @@ Test(sim_grids, loses_nothing_and_is_the_same_again)
 /* The hash that gcc and clang, optimised and sanitised, come to. */
 Test(sim_grids, is_the_same_run_everywhere)
 {
-    static const uint64_t expected[4] = { UINT64_C(2621245726200322263), UINT64_C(11688168731876335056), UINT64_C(12310259581345818361), UINT64_C(2616626702301871105) };
+    static const uint64_t expected[4] = { UINT64_C(5189304360101876120), UINT64_C(7274091774546209351), UINT64_C(10596612867221511694), UINT64_C(4391257545906809934) };
     for (uint32_t system = 0; system < 4; system++) {
         htc_sim_grids_options *o;
         htc_sim_grids_profile *p = profile(HTC_SIM_GRIDS_STREAM, &o);

@@ -8,7 +8,7 @@
 #define GRANTS 64
 
 /* A task's draws. */
-enum { DRAW_LATENCY, DRAW_SPEED, DRAW_EVICTION, DRAW_MOMENT, DRAWS };
+enum { DRAW_KIND, DRAW_EVICTION, DRAW_MOMENT, DRAWS };
 /* Streams that are no job's: jobs have those from 0 on. */
 #define STREAM_GRIDS (UINT64_MAX - 2 * HTC_HIERARCHY_GRIDS_MAX)
 
@@ -79,10 +79,9 @@ static uint32_t take_place(grids *m)
 static void draw_task(const grids_job *j, grids_task *x, const grids_grid *g, int again, uint64_t *latency)
 {
     uint64_t at = (uint64_t)x->number * DRAWS;
-    double   ticks = j->part * g->ticks_per_kflop;
-    *latency = htc__scale_drawer_ticks(&g->latency, htc__scale_draw(j->stream, at + DRAW_LATENCY));
-    if (g->speeds)
-        ticks *= GRIDS_ONE / (double)(htc__scale_drawer_ticks(&g->speed, htc__scale_draw(j->stream, at + DRAW_SPEED)) + 1);
+    uint64_t kinds = htc__scale_draw(j->stream, at + DRAW_KIND);
+    double   ticks = j->part * g->ticks_per_kflop * g->slowness[kinds % GRIDS_KINDS];
+    *latency = g->latency[(kinds >> 32) % GRIDS_KINDS];
     x->length = ticks < 4e18 ? (uint64_t)(ticks + 0.5) : (uint64_t)4e18;
     x->length += x->length == 0;
     x->evicted = 0;

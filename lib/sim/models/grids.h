@@ -7,6 +7,7 @@
 
 #define GRIDS_NONE UINT32_MAX
 #define GRIDS_BINS 512 /* of response times: eight an octave */
+#define GRIDS_KINDS 1024 /* latencies and speeds that a grid has: the quantiles of their laws */
 #define GRIDS_ONE  1048576.0 /* ticks of a drawer that stand for 1 */
 
 /* Where a job's time goes. */
@@ -68,9 +69,11 @@ typedef struct grids_queue {
 
 typedef struct grids_grid {
     double            ticks_per_kflop;
-    htc__scale_drawer latency, speed, eviction;
+    htc__scale_drawer eviction;
+    uint64_t          latency[GRIDS_KINDS]; /* ticks */
+    double            slowness[GRIDS_KINDS]; /* of a CPU, 1 on average: one over its speed */
     double            part; /* evicted at a uniform moment */
-    uint32_t          speeds, evicts;
+    uint32_t          evicts;
     uint64_t          cpus, ours, busy; /* ours: that we may have now */
     double            mean, deviation, keep, push, state; /* of those that are ours: an autoregressive process */
     uint64_t          step, steps, outages;

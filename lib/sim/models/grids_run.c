@@ -210,6 +210,16 @@ static htc__scale_drawer of_one(double mean, double cv)
     return htc__scale_drawer_of(&law, 1);
 }
 
+static void fill_kinds(grids_grid *x, const htc_sim_grids_grid *g, htc_ns tick)
+{
+    htc__scale_drawer latency = htc__scale_drawer_of(&g->latency, tick), speed = of_one(1, g->speed_cv);
+    for (uint64_t i = 0; i < GRIDS_KINDS; i++) {
+        uint64_t bits = (2 * i + 1) * (UINT64_MAX / (2 * GRIDS_KINDS));
+        x->latency[i] = htc__scale_drawer_ticks(&latency, bits);
+        x->slowness[i] = g->speed_cv > 0 ? GRIDS_ONE / (double)(htc__scale_drawer_ticks(&speed, bits) + 1) : 1;
+    }
+}
+
 static void fill_grid(grids *m, uint32_t i)
 {
     htc_sim_grids_grid g = grid_at(&m->options, i);
@@ -217,9 +227,13 @@ static void fill_grid(grids *m, uint32_t i)
     htc_scale_law      hazard = { HTC_SCALE_EXPONENTIAL, 0, g.evict_per_h > 0 ? 3600e9 / g.evict_per_h : 0, 0 };
     htc_scale_law      gap = { HTC_SCALE_EXPONENTIAL, 0, (double)g.outage_gap_ns, 0 };
     grids_grid        *x = &m->grid[i];
-    *x = (grids_grid){ .ticks_per_kflop = 1e9 / (double)tick / g.kflops, .latency = htc__scale_drawer_of(&g.latency, tick), .speed = of_one(1, g.speed_cv),
-                       .speeds = g.speed_cv > 0, .part = g.evict_part, .evicts = g.evict_per_h > 0, .eviction = htc__scale_drawer_of(&hazard, tick),
-                       .cpus = m->shape.grids[i].cpus, .ours = m->shape.grids[i].cpus, .outage_gap = htc__scale_drawer_of(&gap, tick) };
+    x->ticks_per_kflop = 1e9 / (double)tick / g.kflops;
+    x->part = g.evict_part;
+    x->evicts = g.evict_per_h > 0;
+    x->eviction = htc__scale_drawer_of(&hazard, tick);
+    x->cpus = x->ours = m->shape.grids[i].cpus;
+    x->outage_gap = htc__scale_drawer_of(&gap, tick);
+    fill_kinds(x, &g, tick);
     if (g.outage_gap_ns) {
         x->outage = htc_scale_ticks(m->scale, g.outage_ns);
         x->outage += x->outage == 0;
