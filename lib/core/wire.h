@@ -32,6 +32,7 @@
     X(KV_EVENTS, 104)                                                                                                  \
     X(KV_OWNERS_ASK, 105) /* lib/kvs/wire/owners_wire.h */                                                                  \
     X(KV_OWNERS, 106)                                                                                                  \
+    X(KV_PACK, 107)     /* from a proxy of clients: lib/kvs/wire/kv_wire.h */                                               \
     /* a user's requests to the gateway: doc/api.md */                                                                 \
     X(USER_REQUEST, 200)  /* JSON */                                                                                   \
     X(USER_ANSWER, 201)   /* JSON: the answer, or the error object */                                                  \
@@ -87,7 +88,7 @@
 typedef enum htc_wire_type { HTC_WIRE_TABLE(HTC__WIRE_ENUM) } htc_wire_type;
 #undef HTC__WIRE_ENUM
 
-typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT, HTC_WIRE_ROLE_STORE_MEMBER, HTC_WIRE_ROLE_WORKER, HTC_WIRE_ROLE_JOINED } htc_wire_role;
+typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT, HTC_WIRE_ROLE_STORE_MEMBER, HTC_WIRE_ROLE_WORKER, HTC_WIRE_ROLE_JOINED, HTC_WIRE_ROLE_STORE_PROXY } htc_wire_role;
 
 /* Name of a type for traces and logs; "?" for an unknown one. */
 const char *htc_wire_name(uint16_t type);

@@ -180,6 +180,38 @@ Test(protocol, an_answer)
     htc_buf_free(&b);
 }
 
+Test(protocol, a_pack)
+{
+    htc_buf        b, one;
+    htc_kv_request q = { .size = sizeof q };
+    htc__kv_head   heads[] = { { .client = CLIENT, .since = 6, .sequence = 5, .count = 1 }, { .client = CLIENT + 1, .sequence = 1, .count = 1 } }, read;
+    bytes          frame = shown("pack");
+    htc_bytes      request;
+    size_t         n = 0;
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&one, NULL, 0);
+    htc__kv_pack_begin(&b, 5, SESSION);
+    for (size_t i = 0; i < 2; i++) {
+        htc_buf_clear(&one);
+        htc__kv_head_write_packed(&one, &heads[i]);
+        htc__kv_op_write(&one, &operations[1]);
+        htc_put_bytes(&b, htc_buf_bytes(&one));
+    }
+    expect_frame("pack", &b);
+    htc_reader r = payload_of(&frame, HTC_WIRE_KV_PACK, 5);
+    cr_expect(htc_get_u64(&r) == SESSION);
+    for (; htc__kv_pack_next(&r, &request); n++) {
+        htc_reader in = htc_reader_of(request);
+        htc__kv_head_read_packed(&in, &read);
+        cr_expect(read.client == heads[n].client && read.since == heads[n].since && read.sequence == heads[n].sequence && read.count == 1);
+        htc__kv_op_read(&in, &q);
+        cr_expect(htc_reader_done(&in) == HTC_OK && q.op == HTC_KV_GET && htc_bytes_equal(q.key, htc_bytes_of("visits")));
+    }
+    cr_expect(n == 2 && htc_reader_done(&r) == HTC_OK);
+    htc_buf_free(&b);
+    htc_buf_free(&one);
+}
+
 Test(protocol, cells)
 {
     htc_buf      b;

@@ -24,6 +24,9 @@
  * and of the frames no more is taken once they had so many bytes of answers, for it is to be seen first whether these are read. */
 #define GATHER_MAX ((size_t)128 << 10)
 #define FRAMES_MAX ((size_t)1 << 20)
+/* So many bytes of answers, and the one that exceeds it, leave in the step that a pack comes in. The rest of it is to be sent again: its clients do that
+ * when they have read. */
+#define PACK_MAX ((size_t)4 << 20)
 
 typedef struct conn {
     uint64_t session;
@@ -32,6 +35,7 @@ typedef struct conn {
     uint32_t peer;
     uint16_t welcomed; /* the version that both speak; 0: not yet */
     uint32_t routes;   /* its client has asked who has which key */
+    uint32_t proxy;    /* it speaks for several clients */
     uint64_t alone; /* the message that was asked with nothing beside it, the newest */
     htc_kv_reach *reach; /* NULL: everything */
 } conn;
@@ -127,7 +131,7 @@ static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reade
         return refuse_peer(n, peer, id, status, status == HTC_EVERSION ? "another version" : "no greeting", out);
     if (HTC__BROKEN(version_not_lowered))
         version = n->speaks;
-    if (role != HTC_WIRE_ROLE_STORE_CLIENT)
+    if (role != HTC_WIRE_ROLE_STORE_CLIENT && role != HTC_WIRE_ROLE_STORE_PROXY)
         return refuse_peer(n, peer, id, HTC_EPROTO, "not a client of the store", out);
     if (!conn_of(n, peer) && n->admits)
         return refuse_peer(n, peer, id, HTC_EDENIED, "it is not known who this is", out);
@@ -137,6 +141,7 @@ static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reade
     if (status != HTC_OK || !c)
         return status;
     c->welcomed = version;
+    c->proxy = role == HTC_WIRE_ROLE_STORE_PROXY;
     uint64_t member = 0, have = n->backend.have ? n->backend.have(n->backend.ctx, &member) : 0;
     htc__kv_welcome(&n->body, id, version, have, member);
     return n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
@@ -284,24 +289,19 @@ static htc_status piece_send(htc__kv_native *n, uint32_t peer, size_t count, uin
     return n->body.len > GATHER_MAX ? gathered_send(n, peer, out) : HTC_OK;
 }
 
-/* Read the whole request before anything of it is executed: a broken one changes nothing. Of few operations all are kept. Where one that is not
- * known here ends nobody can tell: what stands before it is a request by itself, and the client sends the rest again. */
+/* Read the whole request before anything of it is executed: a broken one changes nothing. Of few operations all are kept. */
+static int ops_well_formed(const htc_reader *r, htc__kv_head *head, htc_kv_request read[HINT], size_t *known)
+{
+    size_t room = head->count <= HINT ? HINT : 0, len;
+    int    well = htc__kv_ops_check(*r, head, room ? read : NULL, &len);
+    *known = room && !head->unknown ? head->count : 0;
+    return well;
+}
+
 static int well_formed(htc_reader *r, htc__kv_head *head, htc_kv_request read[HINT], size_t *known)
 {
-    htc_kv_request q = { .size = sizeof q };
     htc__kv_head_read(r, head);
-    htc_reader ops = *r;
-    *known = head->count <= HINT ? head->count : 0;
-    for (size_t i = 0; ops.status == HTC_OK && i < head->count; i++) {
-        if (htc__kv_op_unknown(ops)) {
-            head->unknown = i == 0;
-            head->count = i ? i : 1;
-            *known = *known && i ? i : 0;
-            return 1;
-        }
-        htc__kv_op_read(&ops, *known ? &read[i] : &q);
-    }
-    return htc_reader_done(&ops) == HTC_OK;
+    return ops_well_formed(r, head, read, known);
 }
 
 typedef struct asking {
@@ -409,11 +409,12 @@ static int may_ask(const asking *a, const htc__kv_head *head, const htc_kv_reque
                                    .value = htc_bytes_of("its client says that it has seen a version far above all of this store") };
         return 0;
     }
-    if (q->op != HTC_KV_CHANGE || !b->may_change || b->may_change(b->ctx, a->c->peer))
+    if (q->op != HTC_KV_CHANGE || (!a->c->proxy && (!b->may_change || b->may_change(b->ctx, a->c->peer))))
         return 1;
     *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op,
                                .status = HTC_EDENIED,
-                               .value = htc_bytes_of("only a member's key may, or who asks a member on its own machine") };
+                               .value = htc_bytes_of(a->c->proxy ? "it comes through a proxy: ask a member itself"
+                                                                 : "only a member's key may, or who asks a member on its own machine") };
     return 0;
 }
 
@@ -484,7 +485,7 @@ static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, const htc
     n->received++;
     if (current && head->unknown)
         return unknown(n, c, serial, out);
-    int busy = c->held >= n->inflight_max || c->held_bytes >= n->output_max || n->stopping;
+    int busy = c->held >= n->inflight_max || c->held_bytes >= n->output_max || n->sent >= n->sent_until || n->stopping;
     piece_begin(n, serial, c->session, 0);
     if (!current || busy || head->count == 0) {
         n->pushed_back += current && busy;
@@ -504,6 +505,73 @@ static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, const htc
     a.m->count = a.done;
     c->held++;
     return HTC_OK;
+}
+
+/* ---------------------------------------------------------------- packs */
+
+static int pack_well_formed(htc_reader r)
+{
+    htc_bytes      one;
+    htc_kv_request read[HINT];
+    htc__kv_head   head = { .session = htc_get_u64(&r) };
+    size_t         known, count = 0;
+    for (; htc__kv_pack_next(&r, &one); count++) {
+        htc_reader in = htc_reader_of(one);
+        htc__kv_head_read_packed(&in, &head);
+        if (!ops_well_formed(&in, &head, read, &known))
+            return 0;
+    }
+    return htc_reader_done(&r) == HTC_OK && count > 0;
+}
+
+/* The keys of the next requests, if each has but one. */
+static void hint_pack(const htc__kv_native *n, htc_reader r)
+{
+    htc_bytes      keys[HINT], one;
+    htc_kv_request q = { .size = sizeof q };
+    htc__kv_head   head = { 0 };
+    size_t         known = 0;
+    for (size_t i = 0; i < HINT && htc__kv_pack_next(&r, &one); i++) {
+        htc_reader in = htc_reader_of(one);
+        htc__kv_head_read_packed(&in, &head);
+        if (head.count == 0 || htc__kv_op_unknown(in))
+            continue;
+        htc__kv_op_read(&in, &q);
+        keys[known] = q.key;
+        known += keys[known].len > 0;
+    }
+    hint_keys(n, keys, known);
+}
+
+/* What clients of a proxy have asked for, each with its own stamps. Nothing is executed of a pack with a broken request: whoever made it has not read
+ * what it passes on. */
+static htc_status pack(htc__kv_native *n, conn *c, uint64_t serial, htc_reader r, htc_output *out)
+{
+    htc__kv_head   head = { 0 };
+    htc_kv_request read[HINT];
+    htc_bytes      one;
+    size_t         known;
+    htc_status     status = HTC_OK;
+    uint32_t       peer = c->peer;
+    if (!pack_well_formed(r))
+        return refuse_peer(n, peer, serial, HTC_EPROTO, "broken pack", out);
+    uint64_t session = htc_get_u64(&r), received = n->received;
+    n->sent_until = n->sent + PACK_MAX;
+    for (size_t i = 0; status == HTC_OK; i++) {
+        if (i % HINT == 0 && n->backend.hint)
+            hint_pack(n, r);
+        if (!htc__kv_pack_next(&r, &one))
+            break;
+        htc_reader in = htc_reader_of(one);
+        head.session = session;
+        htc__kv_head_read_packed(&in, &head);
+        (void)ops_well_formed(&in, &head, read, &known);
+        status = request(n, c, serial + i, &head, &in, known ? read : NULL, out);
+    }
+    n->sent_until = UINT64_MAX;
+    n->packs++;
+    n->packed += n->received - received;
+    return status;
 }
 
 static htc_status tell_owners(htc__kv_native *n, conn *c, uint64_t id, htc_reader r, htc_output *out)
@@ -534,6 +602,8 @@ htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_outp
     }
     if (r.status == HTC_OK && type == HTC_WIRE_KV_OWNERS_ASK && c->welcomed >= HTC_WIRE_VERSION_OWNERS)
         return tell_owners(n, c, id, r, out);
+    if (r.status == HTC_OK && type == HTC_WIRE_KV_PACK && c->proxy)
+        return pack(n, c, id, r, out);
     if (r.status != HTC_OK || type != HTC_WIRE_KV_REQUEST)
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "unknown message", out);
     htc__kv_head   head;
@@ -704,6 +774,7 @@ htc_status htc__kv_native_tell(htc__kv_native *n, htc_ns now, htc_output *out)
 void htc__kv_native_init(htc__kv_native *n)
 {
     n->speaks = n->speaks ? n->speaks : HTC_WIRE_VERSION;
+    n->sent_until = UINT64_MAX;
     n->watches.env = n->env;
     n->watches.backend = n->backend;
     htc__kv_watches_init(&n->watches);

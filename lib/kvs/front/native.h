@@ -1,5 +1,5 @@
 /* The face of the store's own clients: KV_REQUEST in, KV_ANSWER out (kv_wire.h), sessions and serials; KV_WATCH and KV_EVENTS are
- * handed to watch.h.
+ * handed to watch.h. A proxy sends the requests of its clients together, as a KV_PACK.
  *
  * All operations of a request are asked for at once; the answer leaves when the last of them is there, in pieces where it
  * would be longer than a message. What is asked beyond the bounds of a connection is answered "send again". */
@@ -36,6 +36,8 @@ typedef struct htc__kv_native {
     uint32_t                stopping; /* nothing is executed any more */
     htc_status              broken;   /* memory was refused while an answer was taken */
     uint64_t                received, pushed_back;
+    uint64_t                packs, packed; /* messages of proxies with several requests; the requests in them, which received counts too */
+    uint64_t                sent_until;    /* what is asked for once so many bytes were sent is to be asked for again */
     uint64_t                sent, heard; /* bytes; heard: of HTC_IN_FRAMES alone */
 } htc__kv_native;
 

@@ -106,6 +106,8 @@ static void clients(const htc_kv_server *s, const htc_kv_server_stats *now, htc_
     htc_metrics_value(m, &(htc_metric_label){ "protocol", htc_bytes_of("native") }, 1, now->connections);
     htc_metrics_value(m, &(htc_metric_label){ "protocol", htc_bytes_of("resp") }, 1, resp.connections);
     counter(m, "htc_kv_requests", "", "Messages with requests of the store's own clients that arrived.", now->messages);
+    counter(m, "htc_kv_packs", "", "Messages of proxies with requests of several clients.", s->native.packs);
+    counter(m, "htc_kv_packed_requests", "", "The requests in them, which htc_kv_requests counts as well.", s->native.packed);
     counter(m, "htc_kv_requests_pushed_back", "", "Those that were to be sent again: too much at once.",
             now->pushed_back);
     counter(m, "htc_kv_requests_deduplicated", "", "Retried changes answered from the record of the first try.",

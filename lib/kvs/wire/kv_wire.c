@@ -5,6 +5,11 @@
 void htc__kv_head_write(htc_buf *b, const htc__kv_head *head)
 {
     htc_put_u64(b, head->session);
+    htc__kv_head_write_packed(b, head);
+}
+
+void htc__kv_head_write_packed(htc_buf *b, const htc__kv_head *head)
+{
     htc_put_u64(b, head->client);
     htc_put_varint(b, head->since);
     htc_put_u8(b, head->flags);
@@ -15,6 +20,11 @@ void htc__kv_head_write(htc_buf *b, const htc__kv_head *head)
 void htc__kv_head_read(htc_reader *r, htc__kv_head *head)
 {
     head->session = htc_get_u64(r);
+    htc__kv_head_read_packed(r, head);
+}
+
+void htc__kv_head_read_packed(htc_reader *r, htc__kv_head *head)
+{
     head->client = htc_get_u64(r);
     head->since = htc_get_varint(r);
     head->flags = htc_get_u8(r);
@@ -23,6 +33,32 @@ void htc__kv_head_read(htc_reader *r, htc__kv_head *head)
     head->count = htc_get_count(r, 1); /* COUNT is one byte */
     if (head->flags > HTC__KV_REPEATED || head->sequence > UINT64_MAX - head->count)
         htc_reader_fail(r);
+}
+
+void htc__kv_pack_begin(htc_buf *b, uint64_t serial, uint64_t session)
+{
+    htc_wire_begin(b, HTC_WIRE_KV_PACK, serial);
+    htc_put_u64(b, session);
+}
+
+int htc__kv_pack_next(htc_reader *r, htc_bytes *request)
+{
+    if (r->status != HTC_OK || htc_reader_left(r) == 0)
+        return 0;
+    *request = htc_get_bytes(r);
+    return r->status == HTC_OK;
+}
+
+void htc__kv_request_rename(uint8_t *message, uint64_t serial, uint64_t session)
+{
+    htc__le64_put(message + 2, serial);
+    htc__le64_put(message + 10, session);
+}
+
+void htc__kv_answer_rename(uint8_t *message, uint64_t serial, uint64_t session)
+{
+    htc__le64_put(message + 2, serial);
+    htc__le64_put(message + 18, session);
 }
 
 int htc__kv_is_change(uint32_t op)
@@ -304,6 +340,23 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
     }
     if (r->status == HTC_OK && htc__kv_op_check(q) != HTC_OK)
         htc_reader_fail(r);
+}
+
+int htc__kv_ops_check(htc_reader ops, htc__kv_head *head, htc_kv_request *read, size_t *len)
+{
+    htc_kv_request q = { .size = sizeof q };
+    size_t         all = htc_reader_left(&ops);
+    for (size_t i = 0; ops.status == HTC_OK && i < head->count; i++) {
+        if (htc__kv_op_unknown(ops)) {
+            head->unknown = i == 0;
+            head->count = i ? i : 1;
+            *len = all - htc_reader_left(&ops);
+            return 1;
+        }
+        htc__kv_op_read(&ops, read ? &read[i] : &q);
+    }
+    *len = all;
+    return htc_reader_done(&ops) == HTC_OK;
 }
 
 void htc__kv_answer_append(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head)

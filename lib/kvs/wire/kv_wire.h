@@ -17,6 +17,9 @@
  *   LEASE_GRANT      varint ttl                       LEASE_RENEW, LEASE_REVOKE   varint lease
  *   COUNT            nothing                          MEMBERS      u8 1: with the owners of each bucket
  *   CHANGE           u8 htc_kv_change_kind, u64 member, varint weight
+ * KV_PACK, from a connection that has greeted as a proxy (HTC_WIRE_ROLE_STORE_PROXY): u64 session, then to the end requests, each as bytes: what
+ *   stands in a KV_REQUEST after its session. The same as a KV_REQUEST for each, of that session, with the pack's id as the serial of the first, one
+ *   more as that of the second and so on. Each is answered by itself. A request that is broken breaks the whole pack: nothing of it is executed.
  * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, u32 first, u8 more, answers: to count operations of that
  *   transmission from number first on. more, or-ed: 1 another KV_ANSWER goes on behind them; 2 (HTC__KV_ELSEWHERE, only to a client that has asked
  *   who has which key: owners_wire.h) some of the transmission had to be handed on to the owner of its key. Without 1, where they end before the last
@@ -69,6 +72,18 @@ typedef struct htc__kv_head {
 
 void htc__kv_head_write(htc_buf *b, const htc__kv_head *head);
 void htc__kv_head_read(htc_reader *r, htc__kv_head *head);
+/* The same without the session, which stays as it is: of a request in a KV_PACK. */
+void htc__kv_head_write_packed(htc_buf *b, const htc__kv_head *head);
+void htc__kv_head_read_packed(htc_reader *r, htc__kv_head *head);
+
+/* Bytes of a KV_REQUEST before what a KV_PACK has of it: type, serial, session. */
+#define HTC__KV_REQUEST_HEAD 18
+void htc__kv_pack_begin(htc_buf *b, uint64_t serial, uint64_t session); /* clears b first; then htc_put_bytes for each request */
+/* The bytes of the next request. 1: there was one; 0: none is left, or r has failed. */
+int  htc__kv_pack_next(htc_reader *r, htc_bytes *request);
+/* Give a KV_REQUEST or a KV_ANSWER that is one as a whole another serial and session, in place. */
+void htc__kv_request_rename(uint8_t *message, uint64_t serial, uint64_t session);
+void htc__kv_answer_rename(uint8_t *message, uint64_t serial, uint64_t session);
 
 /* HTC_OK if the request keeps the limits of htcsched/kv.h, else HTC_EINVAL or HTC_ETOOBIG. */
 htc_status htc__kv_op_check(const htc_kv_request *request);
@@ -78,6 +93,10 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *request);
 /* r stands at an operation: a later version may have made it, for its number or one of its flags is not known here. Where it ends cannot be
  * told then. */
 int  htc__kv_op_unknown(htc_reader r);
+/* Read all operations behind a head. 1: they are well-formed, nothing stands behind them, and *len bytes are those that count: where one that is not
+ * known here ends nobody can tell, so what stands before it is a request by itself, head->count is so many, and the client sends the rest again; if
+ * it is the first, head->unknown is set. read: head->count requests are kept, borrowed; NULL: none. 0: it is broken. */
+int  htc__kv_ops_check(htc_reader ops, htc__kv_head *head, htc_kv_request *read, size_t *len);
 int  htc__kv_is_change(uint32_t op); /* of a key: leases are not */
 int  htc__kv_space_name_fits(htc_bytes name);
 
