@@ -40,6 +40,7 @@
 #include "htcsched/kv_backup.h"
 #include "htcsched/kv_engine.h"
 #include "htcsched/kv_members.h"
+#include "htcsched/kv_proxy.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/kv_siblings.h"
 #include "htcsched/kv_store.h"

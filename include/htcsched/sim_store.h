@@ -108,6 +108,8 @@ typedef struct htc_sim_store_report {
     uint64_t conflicts;                    /**< of eventual keys: writes refused, for there were too many such values */
     uint64_t changes;                      /**< of the members: joins, leaves, replacements and new weights that have ended. Since: 0.2 */
     uint64_t moved;                        /**< buckets that have other owners for them. Since: 0.2 */
+    uint64_t proxied;                      /**< messages of clients that proxies passed on. Since: 0.2 */
+    uint64_t packs;                        /**< messages to members in which they went. Since: 0.2 */
 } htc_sim_store_report;
 
 /**

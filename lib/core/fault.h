@@ -34,6 +34,7 @@
     X(dot_reused)            /* an eventual put is told to other owners before it is stored: a crash, and its number comes again */ \
     X(hint_unconfirmed)      /* a hint is forgotten when it was sent */                                                \
     X(version_not_lowered)   /* a welcome says the highest version, whatever the caller speaks */                      \
+    X(proxy_restamps)        /* a proxy passes requests on under numbers of its own */                                 \
     X(copy_unread)           /* a log is refused if one of its superblocks cannot be read */                           \
     X(rotten_taken_for_new)  /* a log without a superblock that can be read is taken for an empty one */               \
     X(lost_change_resent)    /* a change that another store may have made is asked of it again */                      \
