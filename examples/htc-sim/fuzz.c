@@ -122,6 +122,8 @@ static void add(fuzz_sum *sum, const fuzz_run *run)
     sum->conflicts += r->conflicts;
     sum->changes += r->changes;
     sum->moved += r->moved;
+    sum->proxied += r->proxied;
+    sum->packs += r->packs;
     sum->undecided += r->undecided;
     sum->tasks += run->system.tasks;
     sum->agents += run->system.agents;

@@ -31,6 +31,7 @@ typedef struct fuzz_sum {
     uint64_t watches, told; /* by clients; to them */
     uint64_t eventual_reads, eventual_writes, siblings, conflicts;
     uint64_t changes, moved; /* of the members; buckets for them */
+    uint64_t proxied, packs; /* messages that proxies passed on; those in which they went */
     uint64_t asked[HTC_KV_COUNT + 1]; /* by htc_kv_op */
     uint64_t faults[HTC_SIM_STORE_FAULTS];
     uint64_t tasks, agents, crashes; /* of systems */

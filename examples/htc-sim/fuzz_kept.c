@@ -15,11 +15,11 @@
 #define FIRST_WORDS "seeds of stores and systems " HTC_VERSION
 
 typedef struct line {
-    uint64_t number[22 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
+    uint64_t number[24 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
     size_t   n;
 } line;
 
-enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, EVENTUAL_READS, EVENTUAL_WRITES, SIBLINGS, CONFLICTS, CHANGES, MOVED, TASKS, AGENTS, CRASHES, IDLE, ASKED };
+enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, EVENTUAL_READS, EVENTUAL_WRITES, SIBLINGS, CONFLICTS, CHANGES, MOVED, PROXIED, PACKS, TASKS, AGENTS, CRASHES, IDLE, ASKED };
 
 /* Seeds with other options are other seeds. */
 static uint64_t options_of(const fuzz_options *o)
@@ -61,6 +61,8 @@ static void sum_of(const line *l, uint64_t hash, fuzz_sum *sum)
                        .conflicts = n[CONFLICTS],
                        .changes = n[CHANGES],
                        .moved = n[MOVED],
+                       .proxied = n[PROXIED],
+                       .packs = n[PACKS],
                        .tasks = n[TASKS],
                        .agents = n[AGENTS],
                        .crashes = n[CRASHES],
@@ -138,7 +140,7 @@ int fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum)
                 sum->undecided, sum->span);
         fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->watches, sum->told, sum->eventual_reads,
                 sum->eventual_writes, sum->siblings, sum->conflicts);
-        fprintf(f, " %" PRIu64 " %" PRIu64, sum->changes, sum->moved);
+        fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->changes, sum->moved, sum->proxied, sum->packs);
         fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->tasks, sum->agents, sum->crashes, sum->idle_longest);
         for (size_t i = 0; i <= HTC_KV_COUNT; i++)
             fprintf(f, " %" PRIu64, sum->asked[i]);
@@ -172,6 +174,8 @@ void fuzz_sum_add(fuzz_sum *sum, const fuzz_sum *part)
     sum->conflicts += part->conflicts;
     sum->changes += part->changes;
     sum->moved += part->moved;
+    sum->proxied += part->proxied;
+    sum->packs += part->packs;
     sum->tasks += part->tasks;
     sum->agents += part->agents;
     sum->crashes += part->crashes;

@@ -98,8 +98,9 @@ static void say_json(const fuzz_options *o, const fuzz_sum *sum)
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s\"%s\":%" PRIu64, i > HTC_KV_GET ? "," : "", asked[i], sum->asked[i]);
     printf("},\"watches\":%" PRIu64 ",\"told\":%" PRIu64 ",\"eventual_reads\":%" PRIu64 ",\"eventual_writes\":%" PRIu64
-           ",\"siblings\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"changes\":%" PRIu64 ",\"moved\":%" PRIu64 ",\"faults\":{",
-           sum->watches, sum->told, sum->eventual_reads, sum->eventual_writes, sum->siblings, sum->conflicts, sum->changes, sum->moved);
+           ",\"siblings\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"changes\":%" PRIu64 ",\"moved\":%" PRIu64
+           ",\"proxied\":%" PRIu64 ",\"packs\":%" PRIu64 ",\"faults\":{",
+           sum->watches, sum->told, sum->eventual_reads, sum->eventual_writes, sum->siblings, sum->conflicts, sum->changes, sum->moved, sum->proxied, sum->packs);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++) {
         printf(i ? "," : "");
         json_text(htc_sim_store_fault_name(i));
@@ -136,8 +137,9 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
         printf("%" PRIu64 " times undecided: the search for an order ran out of steps\n", sum->undecided);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s%s %" PRIu64, i > HTC_KV_GET ? ", " : "answered: ", asked[i], sum->asked[i]);
-    printf("; watches %" PRIu64 ", told %" PRIu64 "; changes of members %" PRIu64 ", buckets moved %" PRIu64 "\n", sum->watches, sum->told,
-           sum->changes, sum->moved);
+    printf("; watches %" PRIu64 ", told %" PRIu64 "; changes of members %" PRIu64 ", buckets moved %" PRIu64 "; through proxies %" PRIu64
+           " in %" PRIu64 "\n", sum->watches, sum->told,
+           sum->changes, sum->moved, sum->proxied, sum->packs);
     printf("of eventual keys: read %" PRIu64 ", with several values %" PRIu64 ", written %" PRIu64 ", refused for too many values %" PRIu64 "\n",
            sum->eventual_reads, sum->siblings, sum->eventual_writes, sum->conflicts);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)

@@ -17,6 +17,7 @@ static const char *const rules[] = { "promise_unchecked", "ballot_reused",     "
                                      "ack_before_sync",   "sequence_forgotten", "floor_not_raised",    "old_term_accepted",
                                      "version_not_lowered", "copy_unread",     "rotten_taken_for_new",  "unsealed_read",
                                      "images_mixed",      "marked_by_one",     "mark_lost",             "state_told_twice",
+                                     "proxy_restamps",
                                      "context_ignored",   "sibling_unmerged",  "hint_unconfirmed",      "repair_drops_siblings" };
 
 #define RULES     (sizeof rules / sizeof *rules)

@@ -8,9 +8,16 @@
 #define PEER  1u /* of the client's own connection; that to member m is m + 1 */
 #define CALLS 2u /* of the first connection to an owner, as the client knows it */
 #define DIRECT (STORE_MEMBERS + 1u) /* + m: the connection to member m for that */
+#define PROXY (DIRECT + STORE_MEMBERS) /* + p: the connection to proxy p, which is asked like a member of the number STORE_MEMBERS + p */
 #define MOVES_MAX 5u /* after so many its patience grows no more */
 
 /* ---- connections ---- */
+
+/* Of its own connection to a member, or to a proxy. */
+static uint32_t home_peer(uint32_t m)
+{
+    return m < STORE_MEMBERS ? m + 1 : PROXY + m - STORE_MEMBERS;
+}
 
 static htc_status feed(store_client *c, htc_input in, htc_output *out);
 
@@ -57,7 +64,7 @@ static htc_status relay(store_client *c, htc_output *out)
             m = c->called[call] = member_at(c->s, e.body);
             opened |= m != STORE_NONE && (c->answering >> m & 1) ? UINT32_C(1) << m : 0;
         } else if (e.kind == HTC_OUT_MESSAGE && m != STORE_NONE) {
-            e.peer = home ? m + 1 : DIRECT + m;
+            e.peer = home ? home_peer(m) : DIRECT + m;
             status = htc_output_add(out, &e);
         }
     }
@@ -103,7 +110,7 @@ static htc_ns leaves(const store_client *c)
 
 static htc_status leave(store_client *c, htc_output *out)
 {
-    htc_effect close = { .kind = HTC_OUT_CLOSE, .peer = c->member + 1, .status = HTC_ETIMEDOUT };
+    htc_effect close = { .kind = HTC_OUT_CLOSE, .peer = home_peer(c->member), .status = HTC_ETIMEDOUT };
     c->open &= ~(UINT32_C(1) << c->member);
     htc_status status = htc_output_add(out, &close);
     c->moved = c->now;
@@ -133,10 +140,10 @@ static htc_status arrives_directly(store_client *c, const htc_input *in, htc_out
 
 static htc_status arrives(store_client *c, const htc_input *in, htc_output *out)
 {
-    uint32_t  m = in->peer - 1;
+    uint32_t  m = in->peer >= PROXY ? STORE_MEMBERS + in->peer - PROXY : in->peer - 1;
     htc_input home = *in;
     home.peer = PEER;
-    if (in->peer >= DIRECT)
+    if (in->peer >= DIRECT && in->peer < PROXY)
         return arrives_directly(c, in, out);
     switch (in->kind) {
     case HTC_IN_OPENED:
@@ -185,7 +192,7 @@ static htc_status begin(store_client *c)
     htc_kv_client_options o = { .size = sizeof o,
                                 .client_id = htc_rng_next(&c->rng),
                                 .peer = PEER,
-                                .members = g->direct ? STORE_CALLS : 0,
+                                .members = g->direct && !htc__store_is_behind(c->s, c->at) ? STORE_CALLS : 0,
                                 .member_peer = CALLS,
                                 .retry_ns = g->again,
                                 .timeout_ns = g->give_up };
@@ -240,7 +247,7 @@ static htc_status dial(store_client *c, uint32_t m)
 {
     static const htc_sim_dial_options stream = { .size = sizeof stream, .listener = STORE_RESP, .stream = 1 };
     htc_status status = htc_sim_dial(c->node, m + 1, c->s->members[m].node, c->redis ? &stream : NULL);
-    if (status == HTC_OK && c->s->setting.direct && !c->redis)
+    if (status == HTC_OK && c->s->setting.direct && !c->redis && !htc__store_is_behind(c->s, c->at))
         status = htc_sim_dial(c->node, DIRECT + m, c->s->members[m].node, NULL);
     return status;
 }
@@ -254,16 +261,18 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     if (status == HTC_OK)
         status = htc_sim_install(node, c->redis ? &redis : &ops, c);
     for (uint32_t i = 0; i < c->s->setting.nodes && status == HTC_OK; i++)
-        if (!c->s->members[i].outside)
+        if (!c->s->members[i].outside && htc__store_is_mixed(c->s, c->at))
             status = dial(c, i);
+    for (uint32_t i = 0; i < c->s->setting.proxies && status == HTC_OK && htc__store_is_behind(c->s, c->at); i++)
+        status = htc_sim_dial(c->node, PROXY + i, c->s->proxies[i].node, NULL);
     return status;
 }
 
 htc_status htc__store_clients_dial(store *s, uint32_t member)
 {
-    htc_status status = HTC_OK;
+    htc_status status = htc__store_proxies_dial(s, member);
     for (uint32_t i = 0; i < htc__store_clients_count(s) && status == HTC_OK; i++)
-        if (htc_sim_up(s->clients[i].node))
+        if (htc_sim_up(s->clients[i].node) && htc__store_is_mixed(s, i))
             status = dial(&s->clients[i], member);
     return status;
 }

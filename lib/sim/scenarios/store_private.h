@@ -5,6 +5,7 @@
  *   store_log.c      what a log writes, and what becomes of it later
  *   store_rot.c      what rots of it
  *   store_clients.c  clients: whom they ask, and how long they wait
+ *   store_proxies.c  proxies between clients and members
  *   store_redis.c    clients of Redis' protocol
  *   store_ask.c      what they ask of keys, and what they note; the last reads
  *   store_pages.c    pages of scans, and counts
@@ -23,6 +24,7 @@
 #include "core/codec.h"
 #include "core/util.h"
 #include "htcsched/history.h"
+#include "htcsched/kv_proxy.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/ring.h"
 #include "htcsched/sim_store.h"
@@ -31,6 +33,7 @@
 #define STORE_FIRST   7  /* members at the beginning, at most */
 #define STORE_MEMBERS 12 /* and with those that come later */
 #define STORE_CLIENTS 6
+#define STORE_PROXIES 2
 #define STORE_CALLS   7 /* connections of a client to the owners of keys, at once */
 #define STORE_BITS    3 /* of a key's place that name its bucket */
 #define STORE_BUCKETS (1 << STORE_BITS)
@@ -88,6 +91,9 @@ typedef struct store_setting {
     uint32_t watches_ppm; /* of requests: a watch begins or ends before it */
     uint32_t redis;       /* so many clients speak Redis' protocol */
     uint32_t direct;      /* 1: clients ask the owners of keys themselves */
+    uint32_t proxies;     /* so many there are */
+    uint32_t behind, mixed; /* clients that ask through them; of these, that ask members as well: a bit each */
+    htc_ns   linger, forget; /* of proxies */
     uint32_t hidden;      /* members that no client reaches for that, a bit each */
     uint32_t older_members, older_clients; /* that speak the previous version at first, a bit each */
     htc_ns   turn_gap;    /* between two of them that change to the other one; 0: nobody does */
@@ -275,6 +281,14 @@ typedef struct store_client {
     store_context  contexts[STORE_COPIES];
 } store_client;
 
+typedef struct store_proxy {
+    store             *s;
+    uint32_t           at;
+    htc_sim_node      *node;
+    htc_kv_proxy      *machine; /* NULL: it is down */
+    htc_kv_proxy_stats now;     /* of this life */
+} store_proxy;
+
 /* STORE_AGREE: eventual keys are read once more, so that their copies agree. */
 typedef enum store_phase { STORE_TROUBLE, STORE_WELL, STORE_LAST, STORE_READ, STORE_AGREE } store_phase;
 
@@ -289,6 +303,8 @@ struct store {
     store_member          members[STORE_MEMBERS];
     htc_kv_member         listed[STORE_MEMBERS];
     store_client          clients[STORE_CLIENTS + 1]; /* behind the others who changes the members, if anybody does */
+    store_proxy           proxies[STORE_PROXIES];
+    uint64_t              proxied, packs; /* of proxies that have ended: what they passed on, in so many messages */
     store_key             keys[STORE_KEYS];
     store_lease           leases[STORE_LEASES];
     store_copies          copies[STORE_COPIES];
@@ -399,6 +415,15 @@ int        htc__store_wants(const store_client *c); /* it is to ask for somethin
 int        htc__store_clients_done(void *s); /* each has gone on since all is well */
 int        htc__store_clients_idle(void *s);
 int        htc__store_clients_read(void *s); /* all was read at the end */
+
+/* store_proxies.c: what is drawn; this client asks through them; it asks members; the rest as its name says */
+void       htc__store_proxies_draw(store *s);
+int        htc__store_is_behind(const store *s, uint32_t client);
+int        htc__store_is_mixed(const store *s, uint32_t client);
+htc_status htc__store_proxies_add(store *s);
+htc_status htc__store_proxies_dial(store *s, uint32_t member); /* one that has come */
+void       htc__store_proxies_heal(store *s);
+void       htc__store_proxies_report(const store *s, htc_sim_store_report *report);
 
 /* store_redis.c */
 htc_status htc__store_redis_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out);

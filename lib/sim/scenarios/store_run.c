@@ -163,6 +163,7 @@ static void draw(store *s)
     draw_redis(s);
     draw_watches(s);
     draw_direct(s);
+    htc__store_proxies_draw(s);
     htc__store_rot_draw(s);
     htc__store_versions_draw(s);
     htc__store_eventual_draw(s);
@@ -194,7 +195,7 @@ static void hasten(htc_sim_faults *f, htc_rng *rng)
 
 static htc_status trouble(store *s)
 {
-    htc_sim_target targets[STORE_MEMBERS + STORE_CLIENTS + 1];
+    htc_sim_target targets[STORE_MEMBERS + STORE_CLIENTS + 1 + STORE_PROXIES];
     htc_sim_faults faults;
     size_t         n = 0;
     htc_rng        rng = htc_sim_rng(s->sim, "faults");
@@ -216,6 +217,8 @@ static htc_status trouble(store *s)
                                          .safe = (uint32_t)s->setting.lasting };
     for (uint32_t i = 0; i < htc__store_clients_count(s); i++)
         targets[n++] = (htc_sim_target){ .node = s->clients[i].node, .safe = !clients_die || s->clients[i].keeper };
+    for (uint32_t i = 0; i < s->setting.proxies; i++)
+        targets[n++] = (htc_sim_target){ .node = s->proxies[i].node };
     htc__store_blackouts(s);
     htc__store_versions_turn(s);
     return htc_sim_trouble_start(s->sim, &faults, targets, n, &s->trouble);
@@ -245,6 +248,7 @@ static void heal(store *s)
             htc_sim_clog(s->members[i].node, s->clients[j].node, 0);
             htc_sim_clog(s->clients[j].node, s->members[i].node, 0);
         }
+    htc__store_proxies_heal(s);
 }
 
 /* Each lease that was granted by now, and what is bound to it. */
@@ -388,6 +392,7 @@ static void sum_up(store *s)
     r->told = s->told;
     r->changes = s->changes;
     r->moved = s->moved;
+    htc__store_proxies_report(s, r);
     r->span = htc_sim_now(s->sim) - HTC_SIM_BEGIN;
     count_faults(s);
 }
@@ -423,6 +428,8 @@ static htc_status open_store(store *s)
         status = htc__store_watch_open(s);
     if (status == HTC_OK)
         status = htc__store_members_add(s);
+    if (status == HTC_OK)
+        status = htc__store_proxies_add(s);
     if (status == HTC_OK)
         status = htc__store_clients_add(s);
     if (status == HTC_OK)

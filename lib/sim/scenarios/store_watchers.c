@@ -89,7 +89,7 @@ htc_status htc__store_views_change(store_client *c)
 {
     const store *s = c->s;
     store_view  *v = &c->views[0];
-    if (c->redis || c->keeper || !s->setting.watches_ppm || s->phase > STORE_WELL || htc_rng_below(&c->rng, 1000000) >= s->setting.watches_ppm)
+    if (c->redis || c->keeper || htc__store_is_behind(s, c->at) || !s->setting.watches_ppm || s->phase > STORE_WELL || htc_rng_below(&c->rng, 1000000) >= s->setting.watches_ppm)
         return HTC_OK;
     v += htc_rng_below(&c->rng, STORE_VIEWS);
     if (!v->used)
