@@ -55,7 +55,7 @@ static htc_status add_address(member *m, const char *text, size_t len)
     return HTC_OK;
 }
 
-static size_t one_of(const char *list)
+size_t join_one_of(const char *list)
 {
     const char *unix_next = strstr(list, ",unix:"), *tcp_next = strstr(list, ",tcp://");
     const char *next = !unix_next || (tcp_next && tcp_next < unix_next) ? tcp_next : unix_next;
@@ -101,7 +101,7 @@ htc_status join_find_self(member *m)
     if (s == HTC_OK)
         s = find_place(m, &m->peers[0]);
     for (const char *at = m->o.join; s == HTC_OK && *at;) {
-        size_t len = one_of(at);
+        size_t len = join_one_of(at);
         s = add_address(m, at, len);
         at += len + (at[len] == ',');
     }

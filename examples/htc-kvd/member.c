@@ -14,6 +14,7 @@
 
 #include "member_private.h"
 #include "join.h"
+#include "proxy.h"
 #include "strong.h"
 #include "shards.h"
 
@@ -48,7 +49,11 @@ static const char usage[] = /* in two, for no compiler has to take longer ones *
     "  --replaces ID         with --join: in the place of that member, which leaves\n"
     "  --weight W            with --join: its share is in proportion to this (1 to 65535, default 1)\n"
     "  --domain NAME         with --join: the rack that it is in\n"
-    "  --at ADDRESS          with --join: where the others reach this one; default: what --listen says, else DIR/kvd.sock\n"
+    "  --at ADDRESS          with --join: where the others reach this one; default: what --listen says, else DIR/kvd.sock.\n"
+    "                        With --proxy: unix:PATH, where its clients come\n"
+    "  --proxy ADDRESS       keep nothing, and pass the requests of many clients on to the store whose member answers there (unix:PATH or\n"
+    "                        tcp://[NAME@]HOST:PORT, for that --key and --ring; several members of it with commas between), those that\n"
+    "                        wait together in one message. Clients come at --at and --listen; with no option of a store\n"
     "";
 static const char usage_more[] =
     "  --namespace NAME=strong[:WORD,...]\n"
@@ -87,7 +92,7 @@ int member_wanted(int argc, char **argv)
 {
     static const char *const words[] = { "--resp",    "--engine",     "--durability", "--mem", "--sync-ms", "--value-max",
                                          "--metrics", "--log-", "--huge-pages", "--new-member", "--listen",
-                                         "--shards",  "--join",       "--help" };
+                                         "--shards",  "--join",       "--proxy",      "--help" };
     for (int i = 1; i < argc; i++)
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             if (strncmp(argv[i], words[k], strlen(words[k])) == 0)
@@ -172,6 +177,7 @@ static htc_status parse(member *m, int argc, char **argv)
                                            { "new-member", no_argument, NULL, 'n' },
                                            { "buckets", required_argument, NULL, 'b' },
                                            { "join", required_argument, NULL, 'J' },
+                                           { "proxy", required_argument, NULL, 'y' },
                                            { "replaces", required_argument, NULL, 'P' },
                                            { "weight", required_argument, NULL, 'w' },
                                            { "domain", required_argument, NULL, 'D' },
@@ -244,6 +250,9 @@ static htc_status parse(member *m, int argc, char **argv)
         case 'J':
             m->o.join = optarg;
             break;
+        case 'y':
+            m->o.proxy = optarg;
+            break;
         case 'P':
             if (strlen(optarg) != 16 || strspn(optarg, "0123456789abcdef") != 16 || !(m->o.replaces = strtoull(optarg, NULL, 16)))
                 return member_wrong(m->d, HTC_EUSAGE, "htc kv members shows them", "--replaces %.40s is no id of a member", optarg);
@@ -305,6 +314,8 @@ static htc_status parse(member *m, int argc, char **argv)
     }
     if (optind < argc)
         return member_wrong(m->d, HTC_EUSAGE, hint, "'%.60s' is one word too many", argv[optind]);
+    if (m->o.proxy)
+        return proxy_check(m);
     if (m->space_count && m->count == 0 && !m->o.join)
         return member_wrong(m->d, HTC_EUSAGE, "one member is enough: --new-member, then --member", "%s",
                      "--namespace NAME=eventual is for a store of members");
@@ -697,7 +708,7 @@ htc_status member_main(htc_daemon *d, int argc, char **argv)
     htc_host_random(&d->rng.state, sizeof d->rng.state);
     d->env = (htc_env){ .size = sizeof d->env, .rng = &d->rng, .log = htc_logfile_log(d->log) };
     member_take_huge(&m);
-    s = serve(&m);
+    s = m.o.proxy ? proxy_serve(&m) : serve(&m);
     htc_host_destroy(m.host);
     htc_kv_store_close(m.store);
     free(m.peers);

@@ -16,7 +16,7 @@ enum { NATIVE_PORT = 1, RESP_PORT = 2, MEMBER_PORT = 3, PASSWORD_MAX = 512, CONN
 typedef struct member_options {
     const char *dir, *resp, *metrics, *password_file, *engine, *durability;
     const char *listen, *key, *ring, *once;
-    const char *join, *at;
+    const char *join, *at, *proxy;
     uint64_t    domain;
     uint64_t    bytes_max, replaces, value_max;
     uint32_t    json, level, flush, draw, shards, weight, bits, sync_ms, huge_pages;
