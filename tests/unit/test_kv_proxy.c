@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc_fail.h"
 #include "htcsched/kv_members.h"
 #include "htcsched/kv_proxy.h"
 #include "htcsched/kv_server.h"
@@ -644,4 +645,64 @@ Test(kv_proxy, options_are_checked)
     cr_expect(htc_kv_proxy_create(&env, &o, &p) == HTC_EINVAL);
     htc_kv_proxy_stats stats = { .size = 0 };
     cr_expect(htc_kv_proxy_stats_get(NULL, &stats) == HTC_EINVAL);
+}
+
+/* A store and three clients as far as memory goes; HTC_ENOMEM from a step breaks the machine, and nothing of it is left. */
+static htc_status with_memory(htc_kv_proxy *p, htc_output *out)
+{
+    htc_buf    b;
+    htc_status status = HTC_OK;
+    htc_effect e;
+    uint64_t   session = 77, serial = 1;
+    htc_buf_init(&b, NULL, 0);
+    for (int i = 0; status == HTC_OK && i < 30; i++) {
+        uint32_t  client = CLIENT + (uint32_t)i % 3;
+        htc_input in = { .size = sizeof in, .now = (htc_ns)i * HTC_MS, .kind = HTC_IN_MESSAGE, .peer = i < 3 ? STORE : client };
+        if (i == 0 || (i >= 3 && i < 6))
+            in.kind = HTC_IN_OPENED;
+        else if (i == 1)
+            htc_wire_welcome(&b, 0, HTC_WIRE_VERSION);
+        else if (i == 2)
+            htc__kv_answer_begin(&b, 1, &(htc__kv_answer_head){ .session = 77 });
+        else if (i < 9)
+            htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
+        else {
+            htc_wire_begin(&b, HTC_WIRE_KV_REQUEST, ++serial);
+            htc__kv_head_write(&b, &(htc__kv_head){ .session = session, .client = client, .sequence = serial, .count = i > 20 });
+            if (i > 20)
+                htc__kv_op_write(&b, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of("k") });
+        }
+        in.body = in.kind == HTC_IN_MESSAGE ? htc_buf_bytes(&b) : (htc_bytes){ NULL, 0 };
+        htc_output_clear(out);
+        status = htc_kv_proxy_ops()->step(p, &in, out);
+        for (size_t k = 0; i > 8 && htc_output_get(out, k, &e) == HTC_OK; k++)
+            if (e.kind == HTC_OUT_MESSAGE && e.peer >= CLIENT)
+                session = htc__le64_get((const uint8_t *)e.body.data + 18);
+    }
+    htc_buf_free(&b);
+    return status;
+}
+
+Test(kv_proxy, gives_everything_back_when_memory_is_refused)
+{
+    size_t refused = 0;
+    ALLOC_FAIL_EVERY (f, 1000) {
+        htc_rng               rng = { 1 };
+        htc_env               env = alloc_fail_env(&f);
+        static const uint32_t stores[] = { STORE };
+        htc_kv_proxy_options  o = { .size = sizeof o, .stores = stores, .store_count = 1 };
+        htc_kv_proxy         *p = NULL;
+        htc_output           *out = NULL;
+        env.rng = &rng;
+        HOLDS(htc_output_create(NULL, 0, &out) == HTC_OK);
+        htc_status status = htc_kv_proxy_create(&env, &o, &p);
+        if (status == HTC_OK)
+            status = with_memory(p, out);
+        cr_expect(status == (f.refused ? HTC_ENOMEM : HTC_OK), "%d", status);
+        refused += status == HTC_ENOMEM;
+        htc_kv_proxy_destroy(p);
+        htc_output_destroy(out);
+        cr_expect(f.live == 0 && f.wrong_sizes == 0, "%zu, %zu", f.live, f.wrong_sizes);
+    }
+    cr_expect(refused > 5, "%zu", refused);
 }
