@@ -1,0 +1,154 @@
+/* Partition controllers and a central controller: what a run has in memory (htcsched/sim_jobs.h).
+ *
+ * A slot is a job on its way from its submission until it has given back all. Slots are the ids of events: each has one pending event at most, and
+ * what a message says stands in the slot of the job that waits for its answer. */
+#ifndef HTC_SIM_MODELS_JOBS_H
+#define HTC_SIM_MODELS_JOBS_H
+
+#include "core/codec.h"
+#include "htcsched/record.h"
+#include "htcsched/sim_jobs.h"
+#include "sim/scale/draw.h"
+
+#define JOBS_NONE UINT32_MAX
+
+/* What the pending event of a slot is. */
+typedef enum jobs_phase {
+    JOBS_FREE,
+    JOBS_PARSED,   /* the controller has read the job */
+    JOBS_LOOKS,    /* a look-up reaches its member */
+    JOBS_LOOKED,   /* its answer is there */
+    JOBS_SWAPS,    /* a compare-and-swap reaches its member */
+    JOBS_SWAPPED,  /* its answer is there */
+    JOBS_INSERTS,  /* an insert reaches its member */
+    JOBS_INSERTED, /* its answer is there */
+    JOBS_WAITED,   /* a wait is over */
+    JOBS_RAN,      /* the job has ended */
+    JOBS_COLLECTED /* its controller knows */
+} jobs_phase;
+
+typedef struct jobs_slot {
+    uint64_t             job, begun; /* begun: tick of the submission */
+    uint64_t             asked;      /* messages */
+    htc_balance_request *request;    /* NULL: it has its nodes */
+    uint32_t             controller, need;
+    uint32_t             holding; /* the first of its holdings, or JOBS_NONE; of a free slot the next free one */
+    uint32_t             holdings;
+    uint8_t              phase, gives, swapped; /* gives: all goes back; swapped: the last swap was done */
+    uint32_t             target, want;          /* want: take at most so many; of inserts, how many are left */
+    uint32_t             seen, seen_free;       /* what the member has answered: version and free nodes */
+    uint32_t             taken;                 /* by the last swap */
+} jobs_slot;
+
+/* Nodes of a partition that a job holds. */
+typedef struct jobs_holding {
+    uint32_t partition, nodes, next;
+} jobs_holding;
+
+/* A partition: its controller, its member, its record. */
+typedef struct jobs_part {
+    htc_balance *balance;
+    uint8_t     *record;
+    uint32_t     len, room;
+    uint32_t     version, free; /* of the record */
+    uint32_t     pulls;         /* of this controller: 0: the next pull is due, 1: the request reaches the store, 2: the answer is there */
+    htc_rng      rng;
+    uint64_t     next;          /* job, of this controller */
+    uint64_t     busy, serves;  /* until when: the controller, the member */
+} jobs_part;
+
+/* Memory of a transform of a record. */
+typedef struct jobs_arena {
+    htc_env   env; /* gives it out */
+    htc_alloc alloc;
+    uint8_t  *data;
+    size_t    used, room;
+    const htc_env *behind; /* what does not fit */
+} jobs_arena;
+
+typedef struct jobs {
+    htc_env              env;
+    htc_sim_jobs_options options;
+    htc_scale           *scale;
+    uint32_t             parts, slots_max; /* slots_max: ids of slots; then one for each controller's pulls, and one for the monitor or the central controller */
+    jobs_part           *part;
+    jobs_slot           *slot;
+    uint32_t             slots, slots_room, free_slot;
+    jobs_holding        *holding;
+    uint32_t             holdings, holdings_room, free_holding;
+    uint32_t            *owner; /* of each node: slot + 1, or 0 */
+    uint64_t            *after; /* of the list: the next job of the same controller, or the number of jobs */
+    htc_record_set      *got;
+    jobs_arena           arena;
+    htc__scale_drawer    length;
+    uint64_t             size_stream, length_stream, place_stream;
+    uint64_t             jobs, ended, left; /* left: not ended yet */
+    uint64_t             store, hop, launch, tick_ns; /* ticks; hop: a message without contents */
+    double               byte_ns;
+    uint64_t             usable, taken; /* nodes */
+    /* the monitor */
+    htc_balance_monitor *monitor;
+    htc_buf              census;
+    uint64_t             census_serves;
+    uint32_t             looks, look_target, look_free; /* looks: the monitor's pending event: 0: a wait is over, 1: a request reaches its member, 2: the answer is there */
+    /* the central controller */
+    htc_fit             *fit;
+    uint32_t             serving; /* a slot, or JOBS_NONE */
+    /* what is told */
+    uint64_t             granted, requests, requests_granted, services, swaps, conflicts, steals, rounds, latency, latency_max, node_ticks;
+    char                 wrong[160];
+} jobs;
+
+/* jobs.c */
+void     htc__jobs_event(htc_scale *scale, void *ctx, uint32_t id);
+void     htc__jobs_begin(jobs *m); /* the first events */
+void     htc__jobs_launch(jobs *m, uint32_t s);
+void     htc__jobs_next(jobs *m, uint32_t c); /* the controller's, if it has one */
+void     htc__jobs_granted(jobs *m, uint32_t s);
+void     htc__jobs_over(jobs *m, uint32_t s);
+uint64_t htc__jobs_message(const jobs *m, uint64_t bytes); /* ticks */
+uint64_t htc__jobs_levels(const jobs *m, uint64_t nodes);  /* of the tree */
+uint64_t htc__jobs_length(const jobs *m, uint64_t job);    /* ticks */
+uint32_t htc__jobs_need(const jobs *m, uint64_t job);
+
+/* jobs_record.c: each answers a status, and what is taken or given back is in the ledger of nodes. */
+htc_status htc__jobs_record_open(jobs *m, uint32_t p, uint32_t nodes, uint32_t down);
+htc_status htc__jobs_record_take(jobs *m, uint32_t s, uint32_t p, uint32_t most, uint32_t *taken);
+htc_status htc__jobs_record_give(jobs *m, uint32_t s, uint32_t p);
+void       htc__jobs_arena_open(jobs *m);
+void       htc__jobs_arena_close(jobs *m);
+
+/* jobs_monitor.c: the census, and who reads it. */
+void htc__jobs_monitor_event(jobs *m);
+void htc__jobs_pull_event(jobs *m, uint32_t c);
+
+/* jobs_central.c */
+void htc__jobs_central_submit(jobs *m, uint32_t s);
+void htc__jobs_central_event(jobs *m); /* it has dealt with a job */
+void htc__jobs_central_ended(jobs *m, uint32_t s);
+
+static inline uint64_t htc__jobs_now(const jobs *m)
+{
+    return htc_scale_now(m->scale);
+}
+
+static inline htc_ns htc__jobs_now_ns(const jobs *m)
+{
+    return htc_scale_now(m->scale) * m->tick_ns;
+}
+
+/* The tick at which a moment has come. */
+static inline uint64_t htc__jobs_tick(const jobs *m, htc_ns at)
+{
+    return at / m->tick_ns + (at % m->tick_ns != 0);
+}
+
+/* A member serves one request after the other: when the next one is answered. */
+static inline uint64_t htc__jobs_served(const jobs *m, uint64_t *serves)
+{
+    uint64_t now = htc__jobs_now(m);
+    *serves = (*serves > now ? *serves : now) + m->store;
+    return *serves;
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* Resource records of the partition controllers: each change is a pure transform of htcsched/record.h, and what it did is checked against the
+ * ledger of nodes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "sim/models/jobs.h"
+
+/* ---- memory of a transform ---- */
+
+#define ALIGN(n) (((n) + 15) & ~(size_t)15)
+
+static int inside(const jobs_arena *a, const void *p)
+{
+    return (const uint8_t *)p >= a->data && (const uint8_t *)p < a->data + a->room;
+}
+
+/* Pieces one after the other, all given back at once. */
+static void *arena_resize(void *ctx, void *p, size_t old_size, size_t new_size)
+{
+    jobs_arena *a = ctx;
+    if (p && !inside(a, p))
+        return htc__resize_raw(a->behind, p, old_size, new_size);
+    if (new_size == 0 || (p && new_size <= old_size))
+        return new_size ? p : NULL;
+    uint8_t *fresh = a->data + a->used;
+    if (a->room - a->used >= ALIGN(new_size))
+        a->used += ALIGN(new_size);
+    else
+        fresh = htc__alloc_raw(a->behind, new_size);
+    if (p && fresh)
+        memcpy(fresh, p, old_size);
+    return fresh;
+}
+
+void htc__jobs_arena_open(jobs *m)
+{
+    jobs_arena *a = &m->arena;
+    uint32_t    largest = m->options.partition < m->options.nodes ? m->options.partition : m->options.nodes;
+    a->room = ALIGN(4096 + (size_t)largest * 2);
+    a->data = htc__alloc_raw(&m->env, a->room);
+    a->behind = &m->env;
+    a->alloc = (htc_alloc){ arena_resize, a };
+    a->env = (htc_env){ .size = sizeof a->env, .alloc = &a->alloc };
+    a->room = a->data ? a->room : 0;
+}
+
+void htc__jobs_arena_close(jobs *m)
+{
+    htc__free(&m->env, m->arena.data, m->arena.room);
+}
+
+/* ---- changes ---- */
+
+static htc_status keep(jobs *m, uint32_t p, htc_bytes next)
+{
+    jobs_part *part = &m->part[p];
+    htc_status status = HTC_OK;
+    if (next.len > part->room) {
+        uint32_t room = (uint32_t)next.len + (m->options.partition > 64 ? 64 : 8);
+        uint8_t *grown = htc__resize_raw(&m->env, part->record, part->room, room);
+        status = grown ? HTC_OK : HTC_ENOMEM;
+        if (grown) {
+            part->record = grown;
+            part->room = room;
+        }
+    }
+    if (status == HTC_OK) {
+        memcpy(part->record, next.data, next.len);
+        part->len = (uint32_t)next.len;
+        part->version++;
+    }
+    htc_record_free(&m->arena.env, next);
+    m->arena.used = 0;
+    return status;
+}
+
+htc_status htc__jobs_record_open(jobs *m, uint32_t p, uint32_t nodes, uint32_t down)
+{
+    htc_bytes  next;
+    htc_status status = htc_record_create(&m->arena.env, nodes, 0, &next);
+    if (status == HTC_OK)
+        status = keep(m, p, next);
+    htc_record_set_clear(m->got);
+    if (status == HTC_OK && down)
+        status = htc_record_set_add(m->got, 0, down);
+    if (status == HTC_OK && down)
+        status = htc_record_down(&m->arena.env, (htc_bytes){ m->part[p].record, m->part[p].len }, m->got, &next);
+    if (status == HTC_OK && down)
+        status = keep(m, p, next);
+    m->part[p].free = nodes - down;
+    return status;
+}
+
+static void move_nodes(jobs *m, uint32_t p, uint32_t from, uint32_t to, uint32_t *moved)
+{
+    uint32_t *owner = m->owner + (size_t)p * m->options.partition;
+    *moved = 0;
+    for (uint32_t first, count, at = 0; htc_record_set_run(m->got, at, &first, &count) == HTC_OK; at = first + count, *moved += count)
+        for (uint32_t i = first; i < first + count; i++) {
+            if (owner[i] != from && !m->wrong[0])
+                snprintf(m->wrong, sizeof m->wrong, "node %u of partition %u is given to two, or back by somebody else", i, p);
+            owner[i] = to;
+        }
+}
+
+/* A job's name in records. */
+static htc_bytes name_of(const jobs *m, uint32_t s, uint8_t *name)
+{
+    uint64_t job = m->slot[s].job;
+    for (int i = 0; i < 4; i++)
+        name[i] = (uint8_t)(job >> (24 - 8 * i));
+    return (htc_bytes){ name, 4 };
+}
+
+htc_status htc__jobs_record_take(jobs *m, uint32_t s, uint32_t p, uint32_t most, uint32_t *taken)
+{
+    uint8_t        name[4];
+    jobs_part     *part = &m->part[p];
+    htc_bytes      next;
+    htc_record_ask ask = { .size = sizeof ask, .job = name_of(m, s, name), .attempt = 1, .most = most, .least = 1 };
+    htc_status     status = htc_record_take(&m->arena.env, (htc_bytes){ part->record, part->len }, &ask, &next, m->got);
+    if (status == HTC_OK)
+        status = keep(m, p, next);
+    m->arena.used = 0;
+    if (status != HTC_OK)
+        return status;
+    move_nodes(m, p, 0, s + 1, taken);
+    part->free -= *taken;
+    m->taken += *taken;
+    return HTC_OK;
+}
+
+htc_status htc__jobs_record_give(jobs *m, uint32_t s, uint32_t p)
+{
+    uint8_t    name[4];
+    uint32_t   given;
+    jobs_part *part = &m->part[p];
+    htc_bytes  next;
+    htc_status status = htc_record_release(&m->arena.env, (htc_bytes){ part->record, part->len }, name_of(m, s, name), 1, &next, m->got);
+    if (status == HTC_OK)
+        status = keep(m, p, next);
+    m->arena.used = 0;
+    if (status != HTC_OK)
+        return status;
+    move_nodes(m, p, s + 1, 0, &given);
+    part->free += given;
+    m->taken -= given;
+    return HTC_OK;
+}
