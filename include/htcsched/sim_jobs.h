@@ -71,7 +71,7 @@ typedef struct htc_sim_jobs_options {
     uint64_t jobs;      /**< 1 to HTC_SIM_JOBS_MAX; job j is submitted to controller j modulo their number */
     uint32_t sizes;     /**< htc_sim_jobs_sizes */
     uint32_t nodes_min; /**< of a job, if uniform; 0: 1 */
-    uint32_t nodes_max; /**< of a job, if uniform; 0: nodes_min */
+    uint32_t nodes_max; /**< of a job; 0: nodes_min if uniform, else all. One of the trace that needs more needs so many */
     uint32_t central;   /**< 1: one controller has all nodes and starts jobs by `fit`; partitions then say how many jobs are submitted at a time */
     htc_scale_law length; /**< of the jobs */
     const htc_sim_jobs_job *list; /**< in place of what is drawn; borrowed; NULL: jobs are drawn */

@@ -53,8 +53,8 @@ uint32_t htc__jobs_need(const jobs *m, uint64_t job)
     uint64_t bits = htc__scale_draw(m->size_stream, job);
     if (o->sizes == HTC_SIM_JOBS_UNIFORM)
         return o->nodes_min + (uint32_t)(((bits >> 32) * ((uint64_t)o->nodes_max - o->nodes_min + 1)) >> 32);
-    uint32_t nodes = trace_nodes(bits, o->nodes);
-    return nodes < m->usable ? nodes : (uint32_t)m->usable;
+    uint32_t nodes = trace_nodes(bits, o->nodes), most = o->nodes_max < m->usable ? o->nodes_max : (uint32_t)m->usable;
+    return nodes < most ? nodes : most;
 }
 
 uint64_t htc__jobs_length(const jobs *m, uint64_t job)

@@ -76,7 +76,8 @@ typedef struct jobs {
     uint32_t             slots, slots_room, free_slot;
     jobs_holding        *holding;
     uint32_t             holdings, holdings_room, free_holding;
-    uint32_t            *owner; /* of each node: slot + 1, or 0 */
+    uint64_t            *held; /* bits of nodes, each partition from a word of its own on: what was taken and not given back */
+    size_t               part_words;
     uint64_t            *after; /* of the list: the next job of the same controller, or the number of jobs */
     htc_record_set      *got;
     jobs_arena           arena;

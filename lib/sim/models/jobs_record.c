@@ -92,16 +92,28 @@ htc_status htc__jobs_record_open(jobs *m, uint32_t p, uint32_t nodes, uint32_t d
     return status;
 }
 
-static void move_nodes(jobs *m, uint32_t p, uint32_t from, uint32_t to, uint32_t *moved)
+/* Mark a run of nodes as held, or as free; 0: one of them was so before. */
+static int mark(uint64_t *held, uint32_t first, uint32_t end, int takes)
 {
-    uint32_t *owner = m->owner + (size_t)p * m->options.partition;
+    int right = 1;
+    for (uint32_t at = first; at < end;) {
+        uint32_t word = at / 64, bit = at % 64, n = end - at < 64 - bit ? end - at : 64 - bit;
+        uint64_t mask = (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) << bit;
+        right &= (held[word] & mask) == (takes ? 0 : mask);
+        held[word] ^= mask;
+        at += n;
+    }
+    return right;
+}
+
+/* What was got is taken, or given back. */
+static void move_nodes(jobs *m, uint32_t p, int takes, uint32_t *moved)
+{
+    uint64_t *held = m->held + p * m->part_words;
     *moved = 0;
     for (uint32_t first, count, at = 0; htc_record_set_run(m->got, at, &first, &count) == HTC_OK; at = first + count, *moved += count)
-        for (uint32_t i = first; i < first + count; i++) {
-            if (owner[i] != from && !m->wrong[0])
-                snprintf(m->wrong, sizeof m->wrong, "node %u of partition %u is given to two, or back by somebody else", i, p);
-            owner[i] = to;
-        }
+        if (!mark(held, first, first + count, takes) && !m->wrong[0])
+            snprintf(m->wrong, sizeof m->wrong, "a node of %u to %u in partition %u is %s twice", first, first + count - 1, p, takes ? "taken" : "given back");
 }
 
 /* A job's name in records. */
@@ -125,7 +137,7 @@ htc_status htc__jobs_record_take(jobs *m, uint32_t s, uint32_t p, uint32_t most,
     m->arena.used = 0;
     if (status != HTC_OK)
         return status;
-    move_nodes(m, p, 0, s + 1, taken);
+    move_nodes(m, p, 1, taken);
     part->free -= *taken;
     m->taken += *taken;
     return HTC_OK;
@@ -143,7 +155,10 @@ htc_status htc__jobs_record_give(jobs *m, uint32_t s, uint32_t p)
     m->arena.used = 0;
     if (status != HTC_OK)
         return status;
-    move_nodes(m, p, s + 1, 0, &given);
+    move_nodes(m, p, 0, &given);
+    if (given != m->holding[m->slot[s].holding].nodes && !m->wrong[0])
+        snprintf(m->wrong, sizeof m->wrong, "job %llu gives back %u nodes of partition %u, and took %u", (unsigned long long)m->slot[s].job, given, p,
+                 m->holding[m->slot[s].holding].nodes);
     part->free += given;
     m->taken -= given;
     return HTC_OK;

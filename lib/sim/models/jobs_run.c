@@ -49,7 +49,7 @@ static htc_status known(const htc_sim_jobs_options *in, htc_sim_jobs_options *o)
     htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_jobs_options, reserved)) : HTC_EINVAL;
     o->partition = o->partition ? o->partition : 1024;
     o->nodes_min = o->nodes_min ? o->nodes_min : 1;
-    o->nodes_max = o->nodes_max ? o->nodes_max : o->nodes_min;
+    o->nodes_max = o->nodes_max ? o->nodes_max : o->sizes == HTC_SIM_JOBS_TRACE ? o->nodes : o->nodes_min;
     o->fanout = o->fanout ? o->fanout : 2;
     o->tick_ns = o->tick_ns ? o->tick_ns : HTC_US;
     if (status == HTC_OK && o->list) {
@@ -70,6 +70,12 @@ static uint64_t slots_of(const htc_sim_jobs_options *o)
 {
     uint64_t most = 2 * ((uint64_t)parts_of(o) + o->nodes);
     return o->jobs < most ? o->jobs : most;
+}
+
+/* Bits of a partition. */
+static size_t words_of(const htc_sim_jobs_options *o)
+{
+    return ((size_t)(o->partition < o->nodes ? o->partition : o->nodes) + 63) / 64;
 }
 
 static int pulls(const htc_sim_jobs_options *o)
@@ -96,7 +102,7 @@ htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *by
     if (status != HTC_OK)
         return status;
     uint64_t most_holdings = o.central ? 0 : o.nodes;
-    *bytes = sizeof(jobs) + engine + slots_of(&o) * sizeof(jobs_slot) + most_holdings * sizeof(jobs_holding) + o.nodes * sizeof(uint32_t) + parts * sizeof(jobs_part) +
+    *bytes = sizeof(jobs) + engine + slots_of(&o) * sizeof(jobs_slot) + most_holdings * sizeof(jobs_holding) + parts * words_of(&o) * sizeof(uint64_t) + parts * sizeof(jobs_part) +
              (o.list ? o.jobs * sizeof(uint64_t) : 0);
     if (!o.central)
         *bytes += parts * (256 + 160) + o.nodes; /* of each controller what it knows, its request and its record */
@@ -178,8 +184,8 @@ static htc_status open_model(jobs *m, htc_error *error)
     m->part = htc__alloc(&m->env, m->parts * sizeof *m->part);
     m->holdings_room = o->nodes < 1024 ? o->nodes : 1024;
     m->holding = htc__alloc_raw(&m->env, m->holdings_room * sizeof *m->holding);
-    m->owner = htc__alloc(&m->env, o->nodes * sizeof *m->owner);
-    status = m->slot && m->part && m->holding && m->owner ? order_list(m) : HTC_ENOMEM;
+    m->held = htc__alloc(&m->env, m->parts * m->part_words * sizeof *m->held);
+    status = m->slot && m->part && m->holding && m->held ? order_list(m) : HTC_ENOMEM;
     if (status == HTC_OK && !o->central)
         status = open_controllers(m);
     if (status == HTC_OK && o->central) {
@@ -194,7 +200,6 @@ static htc_status open_model(jobs *m, htc_error *error)
 
 static void close_model(jobs *m)
 {
-    const htc_sim_jobs_options *o = &m->options;
     htc_scale_destroy(m->scale);
     for (uint32_t s = 0; m->slot && s < m->slots; s++)
         if (m->slot[s].phase != JOBS_FREE)
@@ -211,7 +216,7 @@ static void close_model(jobs *m)
     htc__free(&m->env, m->slot, m->slots_room * sizeof *m->slot);
     htc__free(&m->env, m->part, m->parts * sizeof *m->part);
     htc__free(&m->env, m->holding, m->holdings_room * sizeof *m->holding);
-    htc__free(&m->env, m->owner, o->nodes * sizeof *m->owner);
+    htc__free(&m->env, m->held, m->parts * m->part_words * sizeof *m->held);
     htc__free(&m->env, m->after, m->jobs * sizeof *m->after);
 }
 
@@ -223,8 +228,8 @@ static void check(jobs *m)
     uint64_t free = 0, owned = 0;
     for (uint32_t c = 0; c < m->parts; c++)
         free += m->options.central ? 0 : m->part[c].free;
-    for (uint32_t i = 0; i < m->options.nodes; i++)
-        owned += m->owner[i] != 0;
+    for (size_t i = 0; i < m->parts * m->part_words; i++)
+        owned += (uint64_t)__builtin_popcountll(m->held[i]);
     for (uint32_t c = 0; c < m->parts && !m->options.central && !m->wrong[0]; c++) {
         htc_record_summary s;
         if (htc_record_count(&m->env, (htc_bytes){ m->part[c].record, m->part[c].len }, &s) == HTC_OK && s.free != m->part[c].free)
@@ -270,6 +275,7 @@ static void fill(jobs *m)
 {
     const htc_sim_jobs_options *o = &m->options;
     m->parts = parts_of(o);
+    m->part_words = words_of(o);
     m->slots_max = (uint32_t)slots_of(o);
     m->jobs = m->left = o->jobs;
     m->free_slot = m->free_holding = m->serving = JOBS_NONE;
