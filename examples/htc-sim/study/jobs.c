@@ -1,0 +1,185 @@
+#include "jobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- its settings ---- */
+
+const char *const jobs_policies[] = { "monitored", "random", "central" };
+const char *const jobs_orders[] = { "easy", "fcfs", "first_fit", "conservative" };
+
+static const setting table[] = {
+    { "sim.model", SET_CHOICE, "jobs", 0, 0, "jobs" },
+    { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
+    { "sim.tick", SET_SPAN, "1us", 0, 0, "a span: 1us, 100us" },
+    { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
+    { "machine.nodes", SET_COUNT, "65536", 1, 16777216, "a number from 1 to 16777216" },
+    { "machine.partition", SET_COUNT, "1024", 1, 1048576, "a number from 1 to 1048576" },
+    { "machine.used", SET_REAL, "0", 0, 0.999, "a number from 0 to 0.999" },
+    { "control.policy", SET_CHOICE, "monitored", 0, 0, "monitored|random|central" }, /* in the order of jobs_policies */
+    { "control.order", SET_CHOICE, "easy", 0, 0, "easy|fcfs|first_fit|conservative" },
+    { "control.tries", SET_COUNT, "0", 0, 4294967295.0, "a number from 0 to 4294967295" },
+    { "control.wait", SET_SPAN, "10ms", 0, 0, "a span" },
+    { "control.wait_max", SET_SPAN, "1s", 0, 0, "a span" },
+    { "control.pull", SET_SPAN, "10ms", 0, 0, "a span" },
+    { "control.monitor", SET_SPAN, "1ms", 0, 0, "a span" },
+    { "cost.latency", SET_SPAN, "100us", 0, 0, "a span" },
+    { "cost.pack", SET_SPAN, "50us", 0, 0, "a span" },
+    { "cost.bandwidth", SET_REAL, "125000000", 0, 1e15, "bytes a second, from 0, which is without bound" },
+    { "cost.node_bytes", SET_COUNT, "30", 0, 1e6, "a number from 0 to 1000000" },
+    { "cost.store", SET_SPAN, "1ms", 0, 0, "a span" },
+    { "cost.job", SET_SPAN, "1ms", 0, 0, "a span" },
+    { "cost.node", SET_SPAN, "0", 0, 0, "a span" },
+    { "cost.scan", SET_SPAN, "0", 0, 0, "a span" },
+    { "cost.launch", SET_SPAN, "0", 0, 0, "a span" },
+    { "cost.fanout", SET_COUNT, "2", 2, 1e6, "a number from 2 to 1000000" },
+    { "workload.jobs", SET_COUNT, "10000", 1, 2147483648.0, "a number from 1 to 2147483648" },
+    { "workload.sizes", SET_CHOICE, "trace", 0, 0, "uniform|trace" }, /* in the order of htc_sim_jobs_sizes */
+    { "workload.nodes", SET_COUNTS, "1", 1, 16777216, "a number from 1 to 16777216, or two: A..B" },
+    { "workload.widest", SET_REAL, "0.05", 0.000001, 1, "a number from 0.000001 to 1" },
+    { "workload.length", SET_LAW, "exponential 5ms", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { NULL, 0, NULL, 0, 0, NULL },
+};
+
+static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
+{
+    *e = (htc_error){ .status = status };
+    snprintf(e->text, sizeof e->text, "%s", text);
+    snprintf(e->hint, sizeof e->hint, "%s", hint);
+    return 0;
+}
+
+static void sizes_of(htc_sim_jobs_options *o, const settings *s)
+{
+    uint64_t min, max;
+    double   widest = settings_real(s, "workload.widest") * o->nodes;
+    o->sizes = settings_choice(s, "workload.sizes");
+    settings_counts(s, "workload.nodes", &min, &max);
+    o->nodes_min = o->sizes == HTC_SIM_JOBS_UNIFORM ? (uint32_t)min : 1;
+    o->nodes_max = o->sizes == HTC_SIM_JOBS_UNIFORM ? (uint32_t)max : widest < 1 ? 1 : (uint32_t)widest;
+}
+
+static void costs_of(htc_sim_jobs_options *o, const settings *s)
+{
+    o->tick_ns = settings_span(s, "sim.tick");
+    o->latency_ns = settings_span(s, "cost.latency");
+    o->pack_ns = settings_span(s, "cost.pack");
+    o->bandwidth = settings_real(s, "cost.bandwidth");
+    o->node_bytes = (uint32_t)settings_count(s, "cost.node_bytes");
+    o->store_ns = settings_span(s, "cost.store");
+    o->job_ns = settings_span(s, "cost.job");
+    o->node_ns = settings_span(s, "cost.node");
+    o->scan_ns = settings_span(s, "cost.scan");
+    o->launch_ns = settings_span(s, "cost.launch");
+    o->fanout = (uint32_t)settings_count(s, "cost.fanout");
+}
+
+static void close_run(void *run)
+{
+    jobs_study *j = run;
+    if (j)
+        htc_registry_destroy(j->registry);
+    free(j);
+}
+
+static int policies_of(jobs_study *j)
+{
+    return htc_registry_create(NULL, &j->registry) == HTC_OK && htc_registry_add_builtin(j->registry) == HTC_OK &&
+           (j->policy == 2 || htc_balance_find(j->registry, jobs_policies[j->policy], &j->options.policy) == HTC_OK) &&
+           htc_fit_find(j->registry, jobs_orders[j->order], &j->options.fit) == HTC_OK;
+}
+
+static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
+{
+    jobs_study *j = calloc(1, sizeof *j);
+    (void)drawn;
+    if (!j) {
+        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        return NULL;
+    }
+    htc_sim_jobs_options *o = &j->options;
+    j->report.size = sizeof j->report;
+    j->policy = settings_choice(s, "control.policy");
+    j->order = settings_choice(s, "control.order");
+    *o = (htc_sim_jobs_options){ .size = sizeof *o, .seed = seed, .nodes = (uint32_t)settings_count(s, "machine.nodes"),
+                                 .partition = (uint32_t)settings_count(s, "machine.partition"), .used = settings_real(s, "machine.used"),
+                                 .jobs = settings_count(s, "workload.jobs"), .length = settings_law(s, "workload.length"), .central = j->policy == 2,
+                                 .tries = (uint32_t)settings_count(s, "control.tries"), .wait_ns = settings_span(s, "control.wait"),
+                                 .wait_ns_max = settings_span(s, "control.wait_max"), .pull_ns = settings_span(s, "control.pull"),
+                                 .monitor_ns = settings_span(s, "control.monitor") };
+    sizes_of(o, s);
+    costs_of(o, s);
+    if (o->wait_ns_max < o->wait_ns)
+        refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
+    else if (!policies_of(j))
+        refuse(error, HTC_ENOMEM, "no memory for the policies", "make the experiment smaller");
+    else
+        return j;
+    close_run(j);
+    return NULL;
+}
+
+/* ---- a run ---- */
+
+static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+{
+    jobs_study *j = run;
+    double      begun = watch_seconds();
+    (void)checkpoint;
+    j->options.host = &w->host;
+    *error = (htc_error){ 0 };
+    htc_status status = htc_sim_jobs_run(&w->env, &j->options, &j->report, error);
+    watch_close(w);
+    j->seconds = watch_seconds() - begun;
+    if (status == HTC_OK)
+        return 1;
+    if (!error->text[0])
+        snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
+    snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && w->host.memory_max ? "make the machine or its partitions other, or raise sim.memory or sim.tick" : "change its settings");
+    return 0;
+}
+
+enum { THROUGHPUT, LATENCY, MESSAGES, MESSAGES_ALL, CONFLICTS, STEALS, ROUNDS, UTILISATION, MAKESPAN };
+static const measure measures[] = { [THROUGHPUT] = { "jobs_per_s", 2 },  [LATENCY] = { "latency_ms", 2 },   [MESSAGES] = { "messages", 2 },
+                                    [MESSAGES_ALL] = { "messages_all", 2 }, [CONFLICTS] = { "conflicts", 4 }, [STEALS] = { "steals", 2 },
+                                    [ROUNDS] = { "rounds", 3 },          [UTILISATION] = { "utilisation", 4 }, [MAKESPAN] = { "makespan_s", 3 }, { NULL, 0 } };
+
+static void outcome_of(const void *run, outcome *o)
+{
+    const jobs_study          *j = run;
+    const htc_sim_jobs_report *r = &j->report;
+    double                     granted = r->granted ? (double)r->granted : 1;
+    o->hash = r->scale.hash;
+    o->done = !r->interrupted;
+    o->value[THROUGHPUT] = r->throughput;
+    o->value[LATENCY] = 1e3 * r->latency_s;
+    o->value[MESSAGES] = r->messages;
+    o->value[MESSAGES_ALL] = r->messages_all;
+    o->value[CONFLICTS] = r->swaps ? (double)r->conflicts / (double)r->swaps : 0;
+    o->value[STEALS] = (double)r->steals / granted;
+    o->value[ROUNDS] = (double)r->rounds / granted;
+    o->value[UTILISATION] = r->utilisation;
+    o->value[MAKESPAN] = (double)r->scale.makespan / 1e9;
+    snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
+}
+
+static const model_option options[] = {
+    { "nodes", "N", "machine.nodes", "of the machine (65536)" },
+    { "partition", "N", "machine.partition", "nodes of each partition (1024)" },
+    { "policy", "NAME", "control.policy", "monitored, random, or central for one controller (monitored)" },
+    { "order", "NAME", "control.order", "of a central controller: easy, fcfs, first_fit or conservative (easy)" },
+    { "wait", "SPAN", "control.wait", "the first wait of a job that found nothing (10ms)" },
+    { "wait-max", "SPAN", "control.wait_max", "the longest one (1s)" },
+    { "count", "N", "workload.jobs", "jobs in all (10000)" },
+    { "sizes", "NAME", "workload.sizes", "of jobs: trace, or uniform (trace)" },
+    { "job-nodes", "A[..B]", "workload.nodes", "of a job, if uniform (1)" },
+    { "widest", "PART", "workload.widest", "of the machine, that a job of the trace needs at most (0.05)" },
+    { "length", "LAW", "workload.length", "of each job: SPAN, A..B, exponential SPAN or lognormal SPAN CV (exponential 5ms)" },
+    { "tick", "SPAN", "sim.tick", "in which virtual time passes (1us)" },
+    { NULL, NULL, NULL, NULL },
+};
+
+static const model_preset presets[] = { { NULL, NULL } };
+
+const model jobs_model = { .name = "jobs", .about = "jobs of several nodes on partitions whose controllers rob each other, or on one", .table = table, .options = options,
+                           .presets = presets, .measures = measures, .open = open_run, .run = run_it, .outcome = outcome_of, .say = jobs_say, .plot = jobs_plot, .close = close_run };
