@@ -130,4 +130,17 @@ static inline int htc__ladder_pop(ladder *q, uint64_t *key)
     return 1;
 }
 
+/* Keys of those that come after the bottom, in no order: the newest chunk of the list that is opened next. How many; 0: none is near. For a model that
+ * fetches into the cache what they are about. */
+static inline uint32_t htc__ladder_next_keys(const ladder *q, const uint64_t **keys)
+{
+    const ladder_rung *r = &q->rung[q->rungs ? q->rungs - 1 : 0];
+    for (uint32_t i = r->current; q->rungs && i < r->buckets && i < r->current + 4; i++)
+        if (r->list[i].count) {
+            *keys = q->chunk[r->list[i].head].key;
+            return q->chunk[r->list[i].head].n;
+        }
+    return 0;
+}
+
 #endif
