@@ -1,0 +1,165 @@
+/* Many tasks on many nodes: what a run has in memory (htcsched/sim_manytask.h). All of it is arrays without pointers into each other. */
+#ifndef HTC_SIM_MODELS_MANYTASK_H
+#define HTC_SIM_MODELS_MANYTASK_H
+
+#include "htcsched/sim_manytask.h"
+#include "sim/scale/scale_private.h"
+
+#define MANY_NONE  UINT32_MAX
+#define MANY_AHEAD 16u /* events before an end of a task at which its node is fetched into the cache */
+#define MANY_LONG  32u /* events that the front of the queue has at least for that */
+
+/* A node has so many ids; of one tick, node after node, tasks end first. Behind those of the nodes two for each dispatcher, and that of the samples. */
+enum { MANY_END, MANY_STEP, MANY_NUDGE, MANY_NODE_IDS = 4 };
+enum { MANY_DISPATCHED, MANY_ARRIVED, MANY_CHIEF_IDS };
+
+/* Draws: the lengths of tasks, and by node whom a thief asks, where tasks are put, whom a node nudges. */
+enum { MANY_LENGTHS, MANY_THIEVES, MANY_LAYOUT, MANY_NUDGES };
+
+/* Of a thief. NONE: its wait is over, and it has nothing to look for; WAITING: for due; RESTING: until a nudge. Then its round: ASKED: the loads are not
+ * known yet; TOLD: a request is on its way to other; BACK: the answer is, with loot or without. */
+enum { MANY_IDLE_NONE, MANY_WAITING, MANY_RESTING, MANY_ASKED, MANY_TOLD, MANY_BACK };
+
+/* A node with a queue; a cache line. The queue is a span, and others in the pool. */
+typedef struct many_node {
+    uint64_t first, front; /* the number of the first task, and how many follow from there */
+    uint64_t ended;
+    uint64_t due;      /* when its thief's event happens: others are stale */
+    uint64_t nudge_at; /* the earliest */
+    uint32_t more, last; /* other spans, the second and the last; MANY_NONE: none */
+    uint32_t idle;       /* cores */
+    uint32_t other;      /* who is robbed */
+    uint32_t loot;       /* spans that are on their way; MANY_NONE: none */
+    uint16_t failures;
+    uint8_t  phase : 4, nudged : 4;
+    uint8_t  group;
+} many_node;
+
+typedef struct many_span {
+    uint64_t first, n;
+    uint32_t before, next;
+} many_span;
+
+/* A node without a queue, in the list of those of its dispatcher that are as busy. */
+typedef struct many_seat {
+    uint64_t ended;
+    uint32_t before, next;
+    uint32_t busy;
+    uint32_t group;
+} many_seat;
+
+/* A dispatcher; the first one is the root. */
+typedef struct many_chief {
+    uint64_t queue;      /* tasks that wait here */
+    uint64_t load;       /* tasks that were sent here and have not ended */
+    uint64_t cores;      /* of its nodes */
+    uint64_t free;       /* of these, that nothing runs on: of a lowest one alone */
+    uint32_t up;         /* MANY_NONE: it is the root */
+    uint32_t first, n;   /* its children: dispatchers, or nodes of a lowest one */
+    uint16_t lowest, at_work;
+} many_chief;
+
+typedef struct many_group {
+    uint64_t first; /* its first node */
+    uint32_t cores, reserved;
+    double   speed;
+} many_group;
+
+typedef struct many {
+    htc_env                  env;
+    htc_sim_manytask_options options;
+    htc_steal_options        steal;
+    htc_scale               *scale;
+    many_group               group[255];
+    uint64_t                 nodes, cores, chiefs, levels;
+    double                   power; /* cores times their speeds */
+    uint64_t                 below, dispatch, task, give, nudge, sample; /* ticks, but for below */
+    uint64_t                 hop_load, hop_task; /* a message to a place one hop away */
+    htc__scale_drawer        length;
+    uint64_t                 stream, id_mask;
+    uint32_t                *asked; /* for one round */
+    uint64_t                *load;
+    uint32_t                *tile;
+    void                    *node_block; /* node, before it was aligned */
+    /* What follows, and the engine, is what a checkpoint has. */
+    many_node  *node;
+    uint64_t   *waiting; /* tasks of each node that have not begun */
+    many_span  *span;
+    many_seat  *seat;
+    many_chief *chief;
+    uint32_t   *busy_list; /* central: the first seat with so many busy cores */
+    struct many_state {
+        uint64_t submitted, started, ended;
+        uint64_t work; /* lengths of tasks that have begun, in ticks, before a node's speed */
+        uint64_t rounds, steals, stolen, nudges;
+        uint64_t sampled_at, sampled_ended;
+        uint32_t spans, span_free, spans_used, fewest; /* spans: there is room for; fewest: nobody has a list below that */
+    } now;
+} many;
+
+static inline uint32_t htc__many_id(uint64_t node, uint32_t what)
+{
+    return (uint32_t)(node * MANY_NODE_IDS + what);
+}
+
+static inline uint32_t htc__many_chief_id(const many *m, uint32_t chief, uint32_t what)
+{
+    return (uint32_t)(m->nodes * MANY_NODE_IDS + chief * (uint64_t)MANY_CHIEF_IDS + what);
+}
+
+static inline uint32_t htc__many_sample_id(const many *m)
+{
+    return htc__many_chief_id(m, (uint32_t)m->chiefs, 0);
+}
+
+/* Ticks of a task on nodes of this group. */
+static inline uint64_t htc__many_length(many *m, uint64_t number, uint32_t group)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    uint64_t length = o->lengths ? htc_scale_ticks(m->scale, o->lengths[number % o->n_lengths]) : htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, number));
+    m->now.work += length;
+    double speed = m->group[group].speed;
+    if (speed == 1)
+        return length;
+    double slower = (double)length / speed;
+    return slower < 4e18 ? (uint64_t)(slower + 0.5) : UINT64_MAX / 4;
+}
+
+/* Start the task with this number, delay ticks from now. */
+static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint64_t number, uint64_t delay)
+{
+    uint64_t length = htc__many_length(m, number, group);
+    m->now.started++;
+    (void)htc_scale_start(m->scale, htc__many_id(node, MANY_END), delay, length);
+    if (m->options.begun) {
+        htc_ns begin = (htc_scale_now(m->scale) + delay) * m->options.tick_ns;
+        m->options.begun(m->options.ctx, &(htc_sim_manytask_task){ .size = sizeof(htc_sim_manytask_task), .number = number, .node = node, .begin = begin,
+                                                                   .end = begin + length * m->options.tick_ns });
+    }
+}
+
+/* Ticks of a message of so many bytes over so many hops. */
+uint64_t htc__many_message(const many *m, uint64_t hops, double bytes);
+/* Hops between two nodes. */
+uint32_t htc__many_hops(const many *m, uint64_t a, uint64_t b);
+
+/* manytask_steal.c: queues with the nodes. The next batch is to be submitted, or not; the first one too. */
+void htc__many_end_queued(many *m, uint32_t node);
+void htc__many_step(many *m, uint32_t node);
+void htc__many_nudged(many *m, uint32_t node);
+void htc__many_submit_queued(many *m);
+void htc__many_begin_queued(many *m);
+
+/* manytask_dispatch.c: queues with the dispatchers. */
+void htc__many_end_seated(many *m, uint32_t node);
+void htc__many_dispatched(many *m, uint32_t chief);
+void htc__many_arrived(many *m, uint32_t chief);
+void htc__many_begin_seated(many *m);
+/* Dispatchers of a tree over so many nodes; and each of them. */
+uint64_t htc__many_chiefs(uint64_t nodes, uint64_t fanout, uint64_t *levels);
+void     htc__many_seat(many *m);
+
+void htc__many_event(htc_scale *scale, void *ctx, uint32_t id);
+void htc__many_begin(many *m);
+
+#endif

@@ -1,0 +1,446 @@
+/* A run of the many-task model from its options to its report. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "sim/models/manytask.h"
+
+#define LINE       64 /* bytes of a cache line, */
+#define SPANS      64 /* spans of a queue that there is room for at first, beside one a node */
+#define PER_NODE   4  /* events beside the ends of tasks, most of them stale */
+#define NUDGES_MAX 32 /* messages of a node to others that are under way */
+
+/* ---- options ---- */
+
+static htc_status copy_options(const htc_sim_manytask_options *in, htc_sim_manytask_options *o)
+{
+    *o = (htc_sim_manytask_options){ .size = sizeof *o };
+    htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_manytask_options, lengths)) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return status;
+    o->latency_ns = o->latency_ns ? o->latency_ns : 100 * HTC_US;
+    o->bytes_per_s = o->bytes_per_s ? o->bytes_per_s : UINT64_C(850000000);
+    o->load_bytes = o->load_bytes ? o->load_bytes : 100;
+    o->task_bytes = o->task_bytes ? o->task_bytes : 1024;
+    o->dispatch_ns = o->dispatch_ns == 0 ? HTC_MS : o->dispatch_ns == HTC_NEVER ? 0 : o->dispatch_ns;
+    o->fanout = o->fanout ? o->fanout : 32;
+    o->tick_ns = o->tick_ns ? o->tick_ns : HTC_US;
+    if (o->batch && o->below == 0)
+        o->below = (o->batch + 4) / 5;
+    if (o->tasks < 1 || o->tasks >= UINT64_MAX / 2 || o->architecture > HTC_SIM_MANYTASK_HIERARCHICAL || o->layout > HTC_SIM_MANYTASK_RANDOM || !o->groups ||
+        o->n_groups < 1 || o->n_groups > 255 || (o->lengths && o->n_lengths < 1) || o->fanout < 2 || o->in_turn > 1 || o->tiles > 1 ||
+        (!o->lengths && htc_scale_law_check(&o->length) != HTC_OK) || o->latency_ns > HTC_NEVER / 4096)
+        return HTC_EINVAL;
+    return HTC_OK;
+}
+
+static htc_status copy_groups(many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    for (size_t i = 0; i < o->n_groups; i++) {
+        htc_sim_manytask_group g = { 0 };
+        htc_status             status = htc__options_at(&g, sizeof g, o->groups, i, offsetof(htc_sim_manytask_group, reserved));
+        if (status != HTC_OK)
+            return status;
+        if (g.nodes < 1 || g.nodes > HTC_SIM_MANYTASK_NODES_MAX - m->nodes || g.cores < 1 || g.cores > (HTC_SIM_MANYTASK_CORES_MAX - m->cores) / g.nodes ||
+            !(g.speed >= 0 && g.speed <= 1e6) || (g.speed > 0 && g.speed < 1e-6) || g.reserved)
+            return HTC_EINVAL;
+        m->group[i] = (many_group){ .first = m->nodes, .cores = g.cores, .speed = g.speed > 0 ? g.speed : 1 };
+        m->nodes += g.nodes;
+        m->cores += g.nodes * g.cores;
+        m->power += (double)(g.nodes * g.cores) * m->group[i].speed;
+    }
+    return HTC_OK;
+}
+
+static int is_queued(const many *m)
+{
+    return m->options.architecture == HTC_SIM_MANYTASK_DISTRIBUTED;
+}
+
+/* The points of a mesh are at least as many as the nodes. */
+static int shape_holds(const many *m)
+{
+    uint32_t hops;
+    return !m->options.shape.x || htc_steal_hops(&m->options.shape, 0, (uint32_t)m->nodes - 1, &hops) == HTC_OK;
+}
+
+static htc_status known(const htc_sim_manytask_options *options, many *m)
+{
+    *m = (many){ 0 };
+    htc_status status = copy_options(options, &m->options);
+    if (status == HTC_OK)
+        status = copy_groups(m);
+    if (status != HTC_OK)
+        return status;
+    if (m->options.root >= m->nodes || !shape_holds(m))
+        return HTC_EINVAL;
+    m->steal = (htc_steal_options)HTC_STEAL_OPTIONS_INIT;
+    m->steal.poll_ns = 10 * HTC_MS;
+    if (m->options.steal)
+        status = htc__options_copy(&m->steal, sizeof m->steal, m->options.steal, m->options.steal->size, sizeof m->steal.size);
+    m->steal.size = sizeof m->steal;
+    if (m->options.architecture == HTC_SIM_MANYTASK_HIERARCHICAL)
+        m->chiefs = htc__many_chiefs(m->nodes, m->options.fanout, &m->levels);
+    else
+        m->chiefs = !is_queued(m);
+    m->length = htc__scale_drawer_of(&m->options.length, m->options.tick_ns);
+    m->stream = htc__scale_stream(m->options.seed, MANY_LENGTHS);
+    return status;
+}
+
+/* ---- memory ---- */
+
+/* Ticks of the longest task that there can be; distributions are monotonous in their bits. */
+static uint64_t longest(const many *m)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+    if (m->options.lengths) {
+        for (size_t i = 0; i < m->options.n_lengths; i++)
+            most = m->options.lengths[i] > most ? m->options.lengths[i] : most;
+        most = most / m->options.tick_ns + 1;
+    } else {
+        least = htc__scale_drawer_ticks(&m->length, 0);
+        most = htc__scale_drawer_ticks(&m->length, UINT64_MAX);
+        most = most > least ? most : least;
+    }
+    double slowest = 1;
+    for (size_t i = 0; i < m->options.n_groups; i++)
+        slowest = m->group[i].speed < slowest ? m->group[i].speed : slowest;
+    double span = (double)most / slowest;
+    return span < 4e18 ? (uint64_t)span : UINT64_MAX / 4;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Tasks that run at once: no more than are dispatched while the longest one runs. */
+static uint64_t running_max(const many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    uint64_t                        most = smaller(m->cores, o->tasks), lowest = m->chiefs > 1 ? (m->nodes + o->fanout - 1) / o->fanout : 1, ticks = o->dispatch_ns / o->tick_ns;
+    if (is_queued(m) || ticks == 0)
+        return most;
+    uint64_t hops = o->shape.x ? (uint64_t)o->shape.x + o->shape.y + o->shape.z : 1;
+    double   extra = (2.0 * (double)o->latency_ns * (double)hops + (double)o->task_ns + 2e9 * ((double)o->task_bytes + o->load_bytes) / (double)o->bytes_per_s) / (double)o->tick_ns;
+    double   each = ((double)longest(m) + extra) / (double)ticks + 4;
+    return each * (double)lowest < (double)most ? (uint64_t)(each * (double)lowest) : most;
+}
+
+static htc_scale_options engine_of(many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    uint64_t                        events = running_max(m) + 8;
+    if (is_queued(m))
+        events += m->nodes * (PER_NODE + (o->nudge_ns ? NUDGES_MAX : 0));
+    else
+        events += m->chiefs * 3 + (m->chiefs > 1 && o->dispatch_ns < o->tick_ns ? o->tasks : (uint64_t)(m->chiefs > 1) * m->chiefs * (1 + o->latency_ns / (o->dispatch_ns + 1)) * 2);
+    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->nodes * MANY_NODE_IDS + m->chiefs * MANY_CHIEF_IDS + 1,
+                                .events_max = smaller(events, UINT32_MAX - 1), .cores = m->cores, .tick_ns = o->tick_ns, .tasks = o->tasks, .event = htc__many_event,
+                                .ctx = m, .host = o->host };
+}
+
+static uint32_t cores_max(const many *m)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < m->options.n_groups; i++)
+        most = m->group[i].cores > most ? m->group[i].cores : most;
+    return most;
+}
+
+static uint64_t tables(const many *m)
+{
+    uint64_t tiles = m->options.tiles ? m->nodes * sizeof *m->tile : 0;
+    if (is_queued(m))
+        return tiles + LINE + m->nodes * (sizeof *m->node + sizeof *m->waiting + sizeof *m->asked + sizeof *m->load + sizeof *m->span) + SPANS * sizeof *m->span;
+    return tiles + m->nodes * sizeof *m->seat + m->chiefs * sizeof *m->chief + (cores_max(m) + (size_t)1) * sizeof *m->busy_list;
+}
+
+static htc_status memory_of(many *m, uint64_t *bytes)
+{
+    htc_scale_options e = engine_of(m);
+    uint64_t          engine = 0;
+    htc_status        status = htc_scale_memory(&e, &engine);
+    if (status == HTC_OK)
+        *bytes = sizeof *m + tables(m) + engine;
+    return status;
+}
+
+htc_status htc_sim_manytask_memory(const htc_sim_manytask_options *options, uint64_t *bytes)
+{
+    many       m;
+    htc_status status = bytes ? known(options, &m) : HTC_EINVAL;
+    return status == HTC_OK ? memory_of(&m, bytes) : status;
+}
+
+/* ---- a run ---- */
+
+static void close_model(many *m)
+{
+    htc_scale_destroy(m->scale);
+    htc__free(&m->env, m->node_block, m->nodes * sizeof *m->node + LINE);
+    htc__free(&m->env, m->waiting, m->nodes * sizeof *m->waiting);
+    htc__free(&m->env, m->asked, m->nodes * sizeof *m->asked);
+    htc__free(&m->env, m->load, m->nodes * sizeof *m->load);
+    htc__free(&m->env, m->span, m->now.spans * sizeof *m->span);
+    htc__free(&m->env, m->seat, m->nodes * sizeof *m->seat);
+    htc__free(&m->env, m->chief, m->chiefs * sizeof *m->chief);
+    htc__free(&m->env, m->busy_list, (cores_max(m) + (size_t)1) * sizeof *m->busy_list);
+    htc__free(&m->env, m->tile, m->nodes * sizeof *m->tile);
+}
+
+static int open_queued(many *m)
+{
+    m->node_block = htc__alloc_raw(&m->env, m->nodes * sizeof *m->node + LINE);
+    m->node = m->node_block ? (many_node *)((char *)m->node_block + (LINE - (uintptr_t)m->node_block % LINE) % LINE) : NULL;
+    m->waiting = htc__alloc(&m->env, m->nodes * sizeof *m->waiting);
+    m->asked = htc__alloc_raw(&m->env, m->nodes * sizeof *m->asked);
+    m->load = htc__alloc_raw(&m->env, m->nodes * sizeof *m->load);
+    m->span = htc__alloc_raw(&m->env, (m->nodes + SPANS) * sizeof *m->span);
+    m->now.spans = m->span ? (uint32_t)m->nodes + SPANS : 0;
+    m->now.span_free = MANY_NONE;
+    return m->node && m->waiting && m->asked && m->load && m->span;
+}
+
+static int open_seated(many *m)
+{
+    m->seat = htc__alloc(&m->env, m->nodes * sizeof *m->seat);
+    m->chief = htc__alloc(&m->env, m->chiefs * sizeof *m->chief);
+    m->busy_list = htc__alloc_raw(&m->env, (cores_max(m) + (size_t)1) * sizeof *m->busy_list);
+    m->now.fewest = cores_max(m);
+    return m->seat && m->chief && m->busy_list;
+}
+
+static void fill(many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    for (size_t g = 0; g < o->n_groups; g++) {
+        uint64_t end = g + 1 < o->n_groups ? m->group[g + 1].first : m->nodes;
+        for (uint64_t i = m->group[g].first; i < end; i++) {
+            if (m->seat)
+                m->seat[i].group = (uint32_t)g;
+            else
+                m->node[i] = (many_node){ .more = MANY_NONE, .last = MANY_NONE, .idle = m->group[g].cores, .other = MANY_NONE, .loot = MANY_NONE, .group = (uint8_t)g };
+        }
+    }
+    if (!m->seat)
+        return;
+    for (uint32_t i = 0; i <= cores_max(m); i++)
+        m->busy_list[i] = MANY_NONE;
+    htc__many_seat(m);
+}
+
+/* A node's share, if tasks go to all of them. */
+static uint64_t below_of(const many *m)
+{
+    uint64_t below = m->options.batch ? m->options.below : 0;
+    if (is_queued(m) && m->options.layout != HTC_SIM_MANYTASK_ONE && below)
+        below = (below + m->nodes - 1) / m->nodes;
+    return below;
+}
+
+static uint64_t ticks(const many *m, htc_ns span)
+{
+    return htc_scale_ticks(m->scale, span);
+}
+
+static htc_status open_model(many *m, htc_error *error)
+{
+    htc_scale_options e = engine_of(m);
+    htc_status        status = htc_scale_create(&m->env, &e, &m->scale, error);
+    if (status != HTC_OK)
+        return status;
+    if (m->options.tiles)
+        m->tile = htc__alloc_raw(&m->env, m->nodes * sizeof *m->tile);
+    if (!(is_queued(m) ? open_queued(m) : open_seated(m)) || (m->options.tiles && !m->tile))
+        return htc__error(error, HTC_ENOMEM, "no memory for the model");
+    m->dispatch = ticks(m, m->options.dispatch_ns);
+    m->task = ticks(m, m->options.task_ns);
+    m->give = ticks(m, m->options.give_ns);
+    m->nudge = m->options.nudge_ns && !ticks(m, m->options.nudge_ns) ? 1 : ticks(m, m->options.nudge_ns);
+    m->sample = m->options.sample_ns && !ticks(m, m->options.sample_ns) ? 1 : ticks(m, m->options.sample_ns);
+    m->hop_load = htc__many_message(m, 1, m->options.load_bytes);
+    m->hop_task = htc__many_message(m, 1, m->options.task_bytes);
+    m->below = below_of(m);
+    m->id_mask = m->scale->queue->id_mask;
+    fill(m);
+    return HTC_OK;
+}
+
+/* ---- a checkpoint ---- */
+
+/* What an experiment is: another one's checkpoint is refused. */
+static uint64_t print_of(const many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    uint64_t numbers[] = { o->architecture, o->layout, o->tasks, o->n_lengths, o->batch, m->below, o->root, o->shape.x, o->shape.y, o->shape.z, o->shape.wrap, o->latency_ns,
+                           o->bytes_per_s, o->load_bytes, o->task_bytes, o->each_bytes, o->in_turn, m->dispatch, m->task, m->give, m->nudge, o->fanout, m->sample,
+                           m->steal.poll_ns, m->steal.poll_ns_max, m->steal.at_ceiling, m->steal.neighbours, m->steal.degree, m->steal.amount, m->steal.near_workers,
+                           m->steal.hops, m->steal.shape.x, m->steal.shape.y, m->steal.shape.z, m->steal.shape.wrap };
+    uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
+    print = htc_hash64((htc_bytes){ &o->length, sizeof o->length }, print);
+    for (size_t i = 0; i < o->n_groups; i++)
+        print = htc_hash64((htc_bytes){ &m->group[i], sizeof m->group[i] }, print);
+    if (o->lengths)
+        print = htc_hash64((htc_bytes){ o->lengths, o->n_lengths * sizeof *o->lengths }, print);
+    if (m->steal.policy)
+        print = htc_hash64((htc_bytes){ m->steal.policy->name, strlen(m->steal.policy->name) }, print);
+    return print;
+}
+
+/* There is room for so many spans, whatever was read. */
+static htc_status move_spans(many *m, const htc_scale_tape *tape, uint32_t room)
+{
+    uint64_t wanted = m->now.spans;
+    m->now.spans = room;
+    if (m->now.spans_used > wanted)
+        return HTC_ECORRUPT;
+    if (m->now.spans_used > room) {
+        many_span *more = htc__resize_raw(&m->env, m->span, room * sizeof *more, wanted * sizeof *more);
+        if (!more)
+            return HTC_ENOMEM;
+        m->span = more;
+        m->now.spans = (uint32_t)wanted;
+    }
+    return tape->move(tape->ctx, m->span, m->now.spans_used * sizeof *m->span);
+}
+
+static htc_status move_queued(many *m, const htc_scale_tape *tape, uint32_t room)
+{
+    htc_status status = move_spans(m, tape, room);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, m->node, m->nodes * sizeof *m->node);
+    return status == HTC_OK ? tape->move(tape->ctx, m->waiting, m->nodes * sizeof *m->waiting) : status;
+}
+
+static htc_status move_seated(many *m, const htc_scale_tape *tape)
+{
+    htc_status status = tape->move(tape->ctx, m->seat, m->nodes * sizeof *m->seat);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, m->chief, m->chiefs * sizeof *m->chief);
+    return status == HTC_OK ? tape->move(tape->ctx, m->busy_list, (cores_max(m) + (size_t)1) * sizeof *m->busy_list) : status;
+}
+
+static htc_status move_model(many *m, const htc_scale_tape *tape)
+{
+    uint64_t          head[] = { print_of(m), sizeof m->now, sizeof *m->node, sizeof *m->seat }, found[4];
+    struct many_state state = m->now;
+    memcpy(found, head, sizeof head);
+    htc_status status = tape->move(tape->ctx, found, sizeof found);
+    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
+        status = HTC_EFORMAT;
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, &state, sizeof state);
+    if (status != HTC_OK)
+        return status;
+    uint32_t room = m->now.spans;
+    m->now = state;
+    status = m->node ? move_queued(m, tape, room) : move_seated(m, tape);
+    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+}
+
+/* ---- what is told ---- */
+
+static uint64_t ended_of(const many *m, uint64_t i)
+{
+    return m->seat ? m->seat[i].ended : m->node[i].ended;
+}
+
+static double root(double x)
+{
+    double r = x > 1 ? x : 1;
+    for (int i = 0; i < 100; i++)
+        r = (r + x / r) / 2;
+    return r;
+}
+
+static double spread(const many *m)
+{
+    double mean = (double)m->now.ended / (double)m->nodes, sum = 0;
+    for (uint64_t i = 0; i < m->nodes; i++) {
+        double off = (double)ended_of(m, i) - mean;
+        sum += off * off;
+    }
+    return mean > 0 && sum > 0 ? root(sum / (double)m->nodes) / mean : 0;
+}
+
+static void tell(many *m, htc_sim_manytask_report *r, uint64_t *ended)
+{
+    uint64_t counted = 0, waiting = 0;
+    htc_scale_report_get(m->scale, &r->scale);
+    (void)memory_of(m, &r->memory);
+    r->nodes = m->nodes;
+    r->cores = m->cores;
+    r->rounds = m->now.rounds;
+    r->steals = m->now.steals;
+    r->stolen = m->now.stolen;
+    r->nudges = m->now.nudges;
+    r->cv = spread(m);
+    double span = (double)r->scale.makespan / 1e9, tick = (double)m->options.tick_ns / 1e9;
+    double ideal = (double)m->now.work * tick / m->power, longest_task = (double)r->scale.longest / 1e9;
+    ideal = ideal > longest_task ? ideal : longest_task;
+    if (span > 0) {
+        r->throughput = (double)r->scale.ended / span;
+        r->efficiency = ideal / span;
+        r->utilisation = r->scale.busy_s / ((double)m->cores * span);
+    }
+    for (uint64_t i = 0; i < m->nodes; i++) {
+        counted += ended_of(m, i);
+        waiting += m->waiting ? m->waiting[i] : 0;
+        if (ended)
+            ended[i] = ended_of(m, i);
+    }
+    if (!r->scale.wrong[0] && (counted != r->scale.ended || (!r->interrupted && waiting)))
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "nodes have ended %llu of %llu tasks, and %llu wait", (unsigned long long)counted,
+                 (unsigned long long)r->scale.ended, (unsigned long long)waiting);
+}
+
+static htc_status check_memory(many *m, htc_error *error)
+{
+    uint64_t bytes = 0, allowed = m->options.host ? m->options.host->memory_max : 0;
+    htc_status status = memory_of(m, &bytes);
+    if (status == HTC_OK && allowed && bytes > allowed)
+        return htc__error(error, HTC_ETOOBIG, "%llu nodes with %llu cores need %llu MiB, and %llu MiB are allowed", (unsigned long long)m->nodes,
+                          (unsigned long long)m->cores, (unsigned long long)(bytes >> 20), (unsigned long long)(allowed >> 20));
+    return status == HTC_OK ? HTC_OK : htc__error(error, status, "the options of the run are out of range");
+}
+
+static htc_status run_model(many *m, htc_sim_manytask_report *r, htc_error *error)
+{
+    htc_status status = HTC_OK;
+    if (!m->options.resume)
+        htc__many_begin(m);
+    else if ((status = move_model(m, m->options.resume)) != HTC_OK)
+        return htc__error(error, status, "the checkpoint is not of this experiment");
+    status = htc_scale_run(m->scale);
+    r->interrupted = status == HTC_AGAIN;
+    if (r->interrupted && m->options.checkpoint && (status = move_model(m, m->options.checkpoint)) != HTC_OK)
+        return htc__error(error, status, "the checkpoint could not be written");
+    if (status < 0)
+        return htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
+    return HTC_OK;
+}
+
+htc_status htc_sim_manytask_run(const htc_env *env, const htc_sim_manytask_options *options, htc_sim_manytask_report *report, uint64_t *ended, htc_error *error)
+{
+    htc_sim_manytask_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
+    many                    m;
+    htc_status              status = report && report->size >= offsetof(htc_sim_manytask_report, scale) ? known(options, &m) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return htc__error(error, status, "the options of the run are out of range");
+    if ((status = check_memory(&m, error)) != HTC_OK)
+        return status;
+    if (env)
+        m.env = *env;
+    status = open_model(&m, error);
+    if (status == HTC_OK)
+        status = run_model(&m, &r, error);
+    if (status == HTC_OK) {
+        tell(&m, &r, ended);
+        status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_manytask_report, scale));
+    }
+    close_model(&m);
+    return status;
+}

@@ -1,0 +1,691 @@
+/* The many-task scale model: the same run as a slow and obvious model, exact where arithmetic says what comes out, the orderings of the published
+ * figures at small size, the same run everywhere, and nothing lost. */
+#include <math.h>
+
+#include "alloc_fail.h"
+#include "manytask_slow.h"
+#include "property.h"
+
+#include "htcsched/registry.h"
+
+#define S HTC_SECOND
+
+static const char *const policies[] = { "random", "one", "two", "log2", "sqrt", "static", "mesh-2d", "mesh-3d", "near" };
+
+static const htc_steal_policy *policy(const char *name)
+{
+    static htc_registry    *r; /* kept until the process ends: thieves refer to what is in it */
+    const htc_steal_policy *found = NULL;
+    if (!r)
+        cr_assert(htc_registry_create(NULL, &r) == HTC_OK && htc_registry_add_builtin(r) == HTC_OK);
+    cr_assert(htc_steal_find(r, name, &found) == HTC_OK);
+    return found;
+}
+
+static htc_sim_manytask_report ran(const htc_sim_manytask_options *o, uint64_t *ended)
+{
+    htc_sim_manytask_report r = { .size = sizeof r };
+    htc_error               e;
+    cr_assert(htc_sim_manytask_run(NULL, o, &r, ended, &e) == HTC_OK, "%s", e.text);
+    cr_assert(eq(str, r.scale.wrong, ""));
+    return r;
+}
+
+/* ---- any run, beside the slow model ---- */
+
+typedef struct any_run {
+    htc_sim_manytask_group   groups[3];
+    htc_ns                   lengths[50];
+    htc_steal_options        steal;
+    htc_sim_manytask_options o;
+    uint32_t                 nodes;
+} any_run;
+
+static void draw_groups(htc_rng *rng, any_run *a)
+{
+    a->nodes = 0;
+    a->o.n_groups = 1 + htc_rng_below(rng, 3);
+    for (size_t i = 0; i < a->o.n_groups; i++) {
+        a->groups[i] = (htc_sim_manytask_group){ .size = sizeof *a->groups, .nodes = 1 + htc_rng_below(rng, 20), .cores = 1 + (uint32_t)htc_rng_below(rng, 6),
+                                                 .speed = htc_rng_below(rng, 2) ? 0 : 0.5 + (double)htc_rng_below(rng, 4) };
+        a->nodes += (uint32_t)a->groups[i].nodes;
+    }
+}
+
+static void draw_steal(htc_rng *rng, any_run *a)
+{
+    a->steal = (htc_steal_options){ .size = sizeof a->steal, .policy = policy(policies[htc_rng_below(rng, sizeof policies / sizeof *policies)]),
+                                    .poll_ns = (1 + htc_rng_below(rng, 20)) * HTC_MS, .poll_ns_max = (1 + htc_rng_below(rng, 60)) * S,
+                                    .at_ceiling = (uint32_t)htc_rng_below(rng, 2), .amount = (uint32_t)htc_rng_below(rng, 6),
+                                    .degree = (uint32_t)htc_rng_below(rng, 6), .neighbours = (uint32_t)(htc_rng_below(rng, 2) * htc_rng_below(rng, 8)) };
+}
+
+static void draw_run(htc_rng *rng, any_run *a)
+{
+    *a = (any_run){ .o = { .size = sizeof a->o, .seed = htc_rng_next(rng), .architecture = (uint32_t)htc_rng_below(rng, 3), .layout = (uint32_t)htc_rng_below(rng, 3),
+                           .tasks = 1 + htc_rng_below(rng, htc_rng_below(rng, 2) ? 400 : 30), .latency_ns = 1 + htc_rng_below(rng, 3 * HTC_MS),
+                           .bytes_per_s = 1000000 + htc_rng_below(rng, 1000000000), .load_bytes = 1 + (uint32_t)htc_rng_below(rng, 500),
+                           .task_bytes = 1 + (uint32_t)htc_rng_below(rng, 5000), .each_bytes = (uint32_t)(htc_rng_below(rng, 2) * htc_rng_below(rng, 5000)),
+                           .in_turn = (uint32_t)htc_rng_below(rng, 2), .dispatch_ns = htc_rng_below(rng, 3) ? 1 + htc_rng_below(rng, 5 * HTC_MS) : HTC_NEVER,
+                           .task_ns = htc_rng_below(rng, 2) * htc_rng_below(rng, 5 * HTC_MS), .give_ns = htc_rng_below(rng, 2) * htc_rng_below(rng, 5 * HTC_MS),
+                           .nudge_ns = htc_rng_below(rng, 2) * htc_rng_below(rng, 30 * HTC_MS), .fanout = 2 + (uint32_t)htc_rng_below(rng, 5), .tick_ns = HTC_US } };
+    draw_groups(rng, a);
+    draw_steal(rng, a);
+    a->o.groups = a->groups;
+    a->o.steal = &a->steal;
+    a->o.root = htc_rng_below(rng, a->nodes);
+    a->o.length = (htc_scale_law){ (uint32_t)htc_rng_below(rng, 4), 0, (double)htc_rng_below(rng, 4 * S), 0 };
+    a->o.length.spread = a->o.length.kind % 2 ? 0.7 : 0;
+    if (htc_rng_below(rng, 3) == 0)
+        a->o.batch = 1 + htc_rng_below(rng, 100);
+    if (a->o.batch && htc_rng_below(rng, 2))
+        a->o.below = 1 + htc_rng_below(rng, 50);
+    if (htc_rng_below(rng, 3) == 0)
+        a->o.shape = (htc_steal_shape){ 8, 8, 0, (uint32_t)htc_rng_below(rng, 2) };
+    if (htc_rng_below(rng, 4) == 0) {
+        for (int i = 0; i < 50; i++)
+            a->lengths[i] = htc_rng_below(rng, 2 * S);
+        a->o.lengths = a->lengths;
+        a->o.n_lengths = 1 + htc_rng_below(rng, 50);
+    }
+}
+
+typedef struct tape_of_tasks {
+    htc_sim_manytask_task task[SLOW_TASKS];
+    uint64_t              n;
+} tape_of_tasks;
+
+static void note_task(void *ctx, const htc_sim_manytask_task *t)
+{
+    tape_of_tasks *log = ctx;
+    if (log->n < SLOW_TASKS)
+        log->task[log->n++] = *t;
+}
+
+/* Decision for decision: each task at the same place and time, as many rounds, messages and tasks stolen. */
+Test(sim_manytask, is_the_slow_and_obvious_model)
+{
+    static slow          s;
+    static tape_of_tasks log;
+    uint64_t             stolen = 0, nudges = 0, turns[3] = { 0 };
+    PROPERTY (rng, 1200) {
+        any_run  a;
+        uint64_t ended[SLOW_NODES];
+        draw_run(&rng, &a);
+        a.o.begun = note_task;
+        a.o.ctx = &log;
+        log.n = 0;
+        htc_sim_manytask_report r = ran(&a.o, ended);
+        slow_run(&s, &a.o);
+        HOLDS(log.n == a.o.tasks && s.started == a.o.tasks && s.ended == a.o.tasks);
+        for (uint64_t i = 0; i < log.n; i++)
+            HOLDS(log.task[i].number == s.log[i].number && log.task[i].node == s.log[i].node && log.task[i].begin == s.log[i].begin && log.task[i].end == s.log[i].end);
+        for (uint32_t i = 0; i < a.nodes; i++)
+            HOLDS(ended[i] == s.node[i].ended);
+        HOLDS(r.rounds == s.rounds && r.steals == s.steals && r.stolen == s.stolen && r.nudges == s.nudges);
+        HOLDS(r.scale.sent == s.messages && r.scale.received == s.messages && r.scale.makespan == s.last_end * a.o.tick_ns);
+        HOLDS(r.efficiency <= 1 + 1e-9 && r.utilisation <= 1 + 1e-9);
+        stolen += r.stolen;
+        nudges += r.nudges;
+        turns[a.o.architecture]++;
+    }
+    cr_expect(stolen > property_times(1000) && nudges > property_times(100));
+    cr_expect(turns[0] > property_times(100) && turns[1] > property_times(100) && turns[2] > property_times(100));
+}
+
+/* ---- by arithmetic ---- */
+
+/* Without costs a central dispatcher is a perfect machine. With 1 ms a task it dispatches 1000 a second, and no more. */
+Test(sim_manytask, a_dispatcher_saturates_at_its_rate)
+{
+    const htc_sim_manytask_group small = { .size = sizeof small, .nodes = 4, .cores = 100 }, large = { .size = sizeof large, .nodes = 64, .cores = 100 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .groups = &small, .n_groups = 1, .tasks = 4000, .length.mean_ns = 1e9, .dispatch_ns = HTC_NEVER, .latency_ns = 1,
+                                       .bytes_per_s = UINT64_MAX };
+    htc_sim_manytask_report      r = ran(&o, NULL);
+    cr_expect(eq(dbl, r.efficiency, 1) && eq(dbl, r.throughput, 400) && eq(dbl, r.cv, 0) && eq(u64, r.scale.makespan, 10 * S));
+    o.dispatch_ns = 0;
+    r = ran(&o, NULL);
+    cr_expect(r.throughput > 360 && r.throughput < 400, "%g", r.throughput); /* 400 cores want 400 a second of the 1000 */
+    o.groups = &large;
+    o.tasks = 64000;
+    r = ran(&o, NULL);
+    cr_expect(r.throughput > 980 && r.throughput <= 1000, "%g", r.throughput);
+    cr_expect(r.efficiency < 0.16, "%g", r.efficiency); /* 1000 of 6400 cores */
+}
+
+/* A tree of dispatchers has as many of the lowest ones as work at once. */
+Test(sim_manytask, a_tree_goes_as_fast_as_its_root)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 64, .cores = 100 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_HIERARCHICAL, .groups = &g, .n_groups = 1, .tasks = 64000, .length.mean_ns = 1e9, .fanout = 8 };
+    htc_sim_manytask_report      r = ran(&o, NULL);
+    cr_expect(r.throughput > 980 && r.throughput <= 1000, "%g", r.throughput);
+    cr_expect(r.cv < 0.1, "%g", r.cv);
+}
+
+/* Speeds: a node of twice the speed ends twice the tasks, and the ideal counts it twice. */
+Test(sim_manytask, fast_nodes_do_more)
+{
+    const htc_sim_manytask_group g[] = { { .size = sizeof *g, .nodes = 4, .cores = 2, .speed = 1 }, { .size = sizeof *g, .nodes = 4, .cores = 2, .speed = 2 } };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = g, .n_groups = 2, .tasks = 24000, .length.mean_ns = 1e9 };
+    uint64_t                     ended[8];
+    htc_sim_manytask_report      r = ran(&o, ended);
+    cr_expect(r.efficiency > 0.99 && r.efficiency <= 1, "%g", r.efficiency);
+    for (int i = 0; i < 4; i++)
+        cr_expect(fabs((double)ended[i] / 2000 - 1) < 0.02 && fabs((double)ended[4 + i] / 4000 - 1) < 0.02, "%d", i);
+}
+
+/* ---- traps of the published implementations ---- */
+
+/* Half of one is none: a lone task that waits behind a long one would stay there. */
+Test(sim_manytask, a_lone_task_is_stolen)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 2, .cores = 1 };
+    const htc_ns                 lengths[] = { 100 * S, S };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 2, .lengths = lengths, .n_lengths = 2 };
+    htc_sim_manytask_report      r = ran(&o, NULL);
+    cr_expect(eq(u64, r.stolen, 1) && eq(u64, r.scale.makespan, 100 * S));
+}
+
+/* Thieves rest at the ceiling while one long task runs. The next batch wakes those that it comes to, and, with nudges, others. */
+Test(sim_manytask, a_thief_at_rest_works_again)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 8, .cores = 1 };
+    static htc_ns                lengths[81];
+    htc_steal_options            steal = { .size = sizeof steal, .poll_ns = 10 * HTC_MS, .poll_ns_max = S };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 81, .lengths = lengths, .n_lengths = 81,
+                                       .batch = 80, .below = 1, .steal = &steal, .nudge_ns = 10 * HTC_MS };
+    uint64_t                     ended[8];
+    lengths[0] = 100 * S; /* the root's core */
+    for (int i = 1; i < 81; i++)
+        lengths[i] = S;
+    o.batch = 1;
+    o.below = 0; /* one task waits before the next comes: the root's core has to be free */
+    o.tasks = 2;
+    ran(&o, NULL);
+    o.tasks = 81;
+    o.batch = 80;
+    htc_sim_manytask_report r = ran(&o, ended);
+    cr_expect(eq(u64, r.scale.makespan / S, 100));
+    /* Now the long one first, alone, then the others after it: all thieves rest by then. */
+    htc_ns late[] = { 100 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S, 10 * S };
+    const htc_sim_manytask_group two = { .size = sizeof two, .nodes = 8, .cores = 1 };
+    o.groups = &two;
+    o.lengths = late;
+    o.n_lengths = o.tasks = 17;
+    o.batch = 16;
+    o.below = 1;
+    r = ran(&o, ended);
+    cr_expect(r.scale.makespan < 130 * S, "%g s", (double)r.scale.makespan / 1e9);
+}
+
+/* A failed steal is no finished task: with half of the thieves in vain all the time the makespan is no shorter than the work. */
+Test(sim_manytask, a_failed_steal_ends_no_task)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 256, .cores = 1 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 2560, .length = { HTC_SCALE_UNIFORM, 0, 5000e9, 1 } };
+    htc_sim_manytask_report      r = ran(&o, NULL);
+    cr_expect(r.rounds > 2 * r.steals && eq(u64, r.scale.ended, 2560));
+    cr_expect((double)r.scale.makespan / 1e9 >= r.scale.work_s / 256);
+}
+
+/* ---- another policy ---- */
+
+static htc_status choose_nobody(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out, uint32_t *count)
+{
+    (void)ctx;
+    (void)view;
+    (void)rng;
+    (void)cap;
+    (void)out;
+    *count = 0;
+    return HTC_OK;
+}
+
+static htc_status choose_the_first(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out, uint32_t *count)
+{
+    (void)ctx;
+    (void)rng;
+    (void)cap;
+    out[0] = view->self == 0 ? 1 : 0;
+    *count = 1;
+    return HTC_OK;
+}
+
+static uint64_t gives_nothing(void *ctx, const htc_steal_options *options, uint64_t waiting, uint64_t idle)
+{
+    (void)ctx;
+    (void)options;
+    (void)waiting;
+    (void)idle;
+    return 0;
+}
+
+static htc_ns waits_for_ever(void *ctx, const htc_steal_view *view)
+{
+    (void)ctx;
+    (void)view;
+    return HTC_NEVER;
+}
+
+static htc_status choose_out_of_range(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out, uint32_t *count)
+{
+    (void)ctx;
+    (void)rng;
+    (void)cap;
+    out[0] = view->n;
+    *count = 1;
+    return HTC_OK;
+}
+
+/* The policy decides: of each function of it something else follows. */
+Test(sim_manytask, asks_the_policy_of_stealing)
+{
+    const htc_steal_policy       nobody = { .size = sizeof nobody, .name = "nobody", .choose = choose_nobody }, first = { .size = sizeof first, .name = "first", .choose = choose_the_first },
+                                 miser = { .size = sizeof miser, .name = "miser", .choose = policy("random")->choose, .amount = gives_nothing },
+                                 shy = { .size = sizeof shy, .name = "shy", .choose = policy("one")->choose, .wait = waits_for_ever },
+                                 wrong = { .size = sizeof wrong, .name = "wrong", .choose = choose_out_of_range };
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 64, .cores = 4 };
+    htc_steal_options            steal = { .size = sizeof steal, .poll_ns = 10 * HTC_MS };
+    htc_sim_manytask_options     o = { .size = sizeof o, .seed = 3, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 25600,
+                                       .length = { HTC_SCALE_UNIFORM, 0, 1e9, 1 }, .steal = &steal };
+    uint64_t                     ended[64];
+    double                       as_it_is = ran(&o, NULL).efficiency;
+    cr_expect(as_it_is > 0.98, "%g", as_it_is);
+    steal.policy = &nobody;
+    htc_sim_manytask_report r = ran(&o, ended);
+    cr_expect(eq(u64, ended[0], 25600) && eq(u64, r.rounds, 0) && r.efficiency < 0.017);
+    steal.policy = &miser;
+    r = ran(&o, ended);
+    cr_expect(eq(u64, ended[0], 25600) && r.rounds > 100 && eq(u64, r.steals, 0));
+    steal.policy = &first;
+    r = ran(&o, NULL);
+    cr_expect(r.efficiency < 0.5 && r.steals > 64, "%g", r.efficiency); /* who has robbed the first is robbed by nobody */
+    steal.policy = &shy;
+    r = ran(&o, ended);
+    cr_expect(r.efficiency < 0.2, "%g", r.efficiency); /* most have asked the wrong one at the beginning, and never again */
+    steal.policy = &wrong;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, NULL), HTC_EINVAL));
+}
+
+/* ---- orderings of the published figures ---- */
+
+#define TRACE 100000
+
+/* Lengths like those of the trace: a lognormal with its mean and deviation, cut at its maximum. */
+static const htc_ns *trace(void)
+{
+    static htc_ns lengths[TRACE];
+    htc_scale_law law = { HTC_SCALE_LOGNORMAL, 0, 95.2e9, 1.976 };
+    htc__scale_drawer d = htc__scale_drawer_of(&law, HTC_MS);
+    for (uint64_t i = 0; i < TRACE; i++) {
+        uint64_t ms = htc__scale_drawer_ticks(&d, htc__scale_draw(99, i));
+        lengths[i] = (ms < 1469620 ? ms : 1469620) * HTC_MS;
+    }
+    return lengths;
+}
+
+/* Efficiency of a bag of the trace, 100 tasks a core, all submitted to node 0. At the ceiling thieves go on: nobody nudges them here. */
+static double of_trace(const char *name, uint32_t neighbours, uint32_t amount, uint64_t nodes, uint32_t cores)
+{
+    htc_sim_manytask_group   g = { .size = sizeof g, .nodes = nodes, .cores = cores };
+    htc_steal_options        steal = { .size = sizeof steal, .policy = policy(name), .poll_ns = 10 * HTC_MS, .at_ceiling = HTC_STEAL_GO_ON, .neighbours = neighbours, .amount = amount };
+    htc_sim_manytask_options o = { .size = sizeof o, .seed = 1, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = nodes * cores * 100,
+                                   .lengths = trace(), .n_lengths = TRACE, .steal = &steal };
+    return ran(&o, NULL).efficiency;
+}
+
+/* Figure 35: with two static neighbours, the more is stolen at a time, up to half, the better; and all fall with the size. */
+Test(sim_manytask, half_is_the_best_amount)
+{
+    static const uint32_t amounts[] = { HTC_STEAL_ONE, HTC_STEAL_TWO, HTC_STEAL_LOG2, HTC_STEAL_SQRT, HTC_STEAL_HALF };
+    double                last = 0;
+    for (int i = 0; i < 5; i++) {
+        double now = of_trace("static", 2, amounts[i], 16, 100);
+        cr_expect(now > last * 1.01, "amount %u: %.3f after %.3f", amounts[i], now, last);
+        last = now;
+    }
+    double larger = of_trace("static", 2, HTC_STEAL_HALF, 64, 100), largest = of_trace("static", 2, HTC_STEAL_HALF, 128, 100);
+    cr_expect(last > 0.85 && larger < last && largest < larger, "%.3f %.3f %.3f", last, larger, largest);
+}
+
+/* Figure 36: static neighbours have to be an eighth of all; of dynamic ones few are enough. */
+Test(sim_manytask, static_neighbours_need_an_eighth)
+{
+    double two = of_trace("static", 2, 0, 256, 100), root = of_trace("static", 8, 0, 256, 100), eighth = of_trace("static", 32, 0, 256, 100);
+    double dynamic_one = of_trace("one", 0, 0, 256, 100), dynamic_two = of_trace("two", 0, 0, 256, 100), dynamic_root = of_trace("sqrt", 0, 0, 256, 100);
+    cr_expect(two < root && root < eighth && eighth > 0.85 && two < 0.6, "static %.3f %.3f %.3f", two, root, eighth);
+    cr_expect(dynamic_two > 0.87 && dynamic_root > 0.87 && dynamic_one > two, "dynamic %.3f %.3f %.3f", dynamic_one, dynamic_two, dynamic_root);
+}
+
+static double throughput(uint32_t architecture, uint64_t nodes, uint32_t cores, double mean_ns, double spread)
+{
+    htc_sim_manytask_group   g = { .size = sizeof g, .nodes = nodes, .cores = cores };
+    htc_sim_manytask_options o = { .size = sizeof o, .seed = 1, .architecture = architecture, .groups = &g, .n_groups = 1, .tasks = nodes * cores * 10,
+                                   .length = { spread > 0 ? HTC_SCALE_UNIFORM : HTC_SCALE_CONSTANT, 0, mean_ns, spread } };
+    return ran(&o, NULL).throughput;
+}
+
+/* Figures 37 and 38: both keep up while the dispatcher does; beyond 1000 tasks a second it does not, and stealing does. Tasks of 50 s on so
+ * many nodes of 100 cores want as much as those of 5000 s on a hundred times as many cores. */
+Test(sim_manytask, a_dispatcher_saturates_where_stealing_goes_on)
+{
+    double central = throughput(HTC_SIM_MANYTASK_CENTRAL, 64, 100, 50e9, 1), stealing = throughput(HTC_SIM_MANYTASK_DISTRIBUTED, 64, 100, 50e9, 1);
+    cr_expect(central > 100 && fabs(stealing / central - 1) < 0.05, "%g %g", central, stealing);
+    central = throughput(HTC_SIM_MANYTASK_CENTRAL, 2048, 100, 50e9, 1);
+    stealing = throughput(HTC_SIM_MANYTASK_DISTRIBUTED, 2048, 100, 50e9, 1);
+    cr_expect(central > 950 && central <= 1000 && stealing > 3000, "%g %g", central, stealing);
+    central = throughput(HTC_SIM_MANYTASK_CENTRAL, 64, 100, 1e9, 0);
+    stealing = throughput(HTC_SIM_MANYTASK_DISTRIBUTED, 64, 100, 1e9, 0);
+    cr_expect(central > 950 && central <= 1000 && stealing > 5000, "%g %g", central, stealing);
+}
+
+typedef struct tiles {
+    uint64_t nodes;
+    double   busy_nodes; /* at the sample with this number */
+    uint32_t at, n;
+} tiles;
+
+static void look_at_tiles(void *ctx, const htc_sim_manytask_sample *s)
+{
+    tiles   *t = ctx;
+    uint64_t busy = 0, cores = 0;
+    for (uint64_t i = 0; i < s->nodes; i++) {
+        busy += s->busy_of[i] > 0;
+        cores += s->busy_of[i];
+    }
+    cr_expect(eq(u64, cores, s->busy));
+    if (t->n++ == t->at)
+        t->busy_nodes = (double)busy / (double)s->nodes;
+}
+
+static double nodes_at_work(const char *name, uint32_t neighbours)
+{
+    htc_sim_manytask_group   g = { .size = sizeof g, .nodes = 1024, .cores = 2 };
+    tiles                    t = { .at = 20 };
+    htc_steal_options        steal = { .size = sizeof steal, .policy = policy(name), .poll_ns = 10 * HTC_MS, .neighbours = neighbours };
+    htc_sim_manytask_options o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 204800, .length = { HTC_SCALE_UNIFORM, 0, 10e9, 1 },
+                                   .steal = &steal, .tiles = 1, .sample_ns = 10 * S, .sample = look_at_tiles, .ctx = &t };
+    ran(&o, NULL);
+    return t.busy_nodes;
+}
+
+/* Figures 40 and 41, tile maps: starvation with 2 and sqrt(n) static neighbours, none with n / 4 static or sqrt(n) dynamic ones. */
+Test(sim_manytask, tile_maps_show_who_starves)
+{
+    double two = nodes_at_work("static", 2), root = nodes_at_work("static", 32), quarter = nodes_at_work("static", 256), dynamic_root = nodes_at_work("sqrt", 0);
+    cr_expect(two < 0.3 && two < root && root < 0.95 && quarter > 0.99 && dynamic_root > 0.99, "%.3f %.3f %.3f %.3f", two, root, quarter, dynamic_root);
+}
+
+/* Figure 45: a mesh needs many neighbours: the wider the better, and more hops cost more. */
+Test(sim_manytask, a_mesh_needs_wide_neighbourhoods)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 1024, .cores = 1 };
+    htc_steal_options            steal = { .size = sizeof steal, .policy = policy("mesh-2d"), .poll_ns = HTC_MS, .shape = { 32, 32, 0, 0 } };
+    static htc_ns                lengths[TRACE];
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 102400, .root = 512, .steal = &steal,
+                                       .shape = { 32, 32, 0, 0 }, .latency_ns = 10 * HTC_US, .lengths = lengths, .n_lengths = TRACE };
+    double                       last = 0;
+    const htc_ns *seconds = trace();
+    for (size_t i = 0; i < TRACE; i++)
+        lengths[i] = seconds[i] / 1000;
+    for (uint32_t hops = 1; hops <= 16; hops *= 4) {
+        steal.hops = hops;
+        double now = ran(&o, NULL).efficiency;
+        cr_expect(now > last, "%u hops: %.3f after %.3f", hops, now, last);
+        last = now;
+    }
+    cr_expect(last > 0.85, "%.3f", last);
+}
+
+/* ---- the same everywhere ---- */
+
+/* The hashes that gcc and clang, optimised and sanitised, come to. */
+Test(sim_manytask, is_the_same_run_everywhere)
+{
+    static const uint64_t        expected[3] = { UINT64_C(2318649320816598647), UINT64_C(15735557984088054103), UINT64_C(1541618234477240022) };
+    const htc_sim_manytask_group g[] = { { .size = sizeof *g, .nodes = 100, .cores = 8 }, { .size = sizeof *g, .nodes = 50, .cores = 16, .speed = 1.5 } };
+    htc_sim_manytask_options     o = { .size = sizeof o, .seed = 5, .groups = g, .n_groups = 2, .tasks = 30000, .length = { HTC_SCALE_LOGNORMAL, 0, 10e9, 0.8 }, .nudge_ns = 10 * HTC_MS };
+    for (o.architecture = 0; o.architecture < 3; o.architecture++)
+        cr_expect(eq(u64, ran(&o, NULL).scale.hash, expected[o.architecture]), "architecture %u", o.architecture);
+}
+
+/* ---- submission ---- */
+
+typedef struct queue_seen {
+    uint64_t most, samples;
+    double   rate;
+} queue_seen;
+
+static void see_queue(void *ctx, const htc_sim_manytask_sample *s)
+{
+    queue_seen *q = ctx;
+    q->most = s->queued > q->most ? s->queued : q->most;
+    q->rate += s->rate;
+    q->samples++;
+}
+
+/* In batches the queue is never longer than a batch and what is left of the one before, wherever tasks go to; and no slower than at once. */
+Test(sim_manytask, batches_follow_each_other)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 16, .cores = 10 };
+    for (uint32_t form = 0; form < 5; form++) {
+        queue_seen               q = { 0 };
+        htc_sim_manytask_options o = { .size = sizeof o, .architecture = form < 3 ? HTC_SIM_MANYTASK_DISTRIBUTED : form == 3 ? HTC_SIM_MANYTASK_CENTRAL : HTC_SIM_MANYTASK_HIERARCHICAL,
+                                       .layout = form < 3 ? form : 0, .groups = &g, .n_groups = 1, .tasks = 50000, .length = { HTC_SCALE_UNIFORM, 0, 1e9, 1 },
+                                       .sample_ns = 100 * HTC_MS, .sample = see_queue, .ctx = &q };
+        htc_sim_manytask_report  whole = ran(&o, NULL);
+        o.batch = 5000;
+        o.below = 1000;
+        q = (queue_seen){ 0 };
+        htc_sim_manytask_report r = ran(&o, NULL);
+        /* of those that wait with one node alone the others do not count: their queues come on top */
+        cr_expect(q.most <= (form == 0 ? 30000u : form < 3 ? 8000u : 6000u), "form %u: %llu", form, (unsigned long long)q.most);
+        cr_expect(r.efficiency > whole.efficiency - 0.02 && r.efficiency > 0.95, "form %u: %.3f, whole %.3f", form, r.efficiency, whole.efficiency);
+        cr_expect(fabs(q.rate / (double)q.samples / r.throughput - 1) < 0.05, "form %u: %g", form, q.rate / (double)q.samples);
+    }
+}
+
+/* ---- the host ---- */
+
+static volatile int stop;
+
+static void stop_at_once(void *ctx, const htc_scale_progress *p)
+{
+    (void)ctx;
+    cr_expect(eq(u64, p->total, 100000));
+    stop = 1;
+}
+
+Test(sim_manytask, says_what_it_had_when_it_is_stopped)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 4, .cores = 4 };
+    htc_scale_host               host = { .size = sizeof host, .stop = &stop, .progress = stop_at_once };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 100000, .length.mean_ns = 1e9, .host = &host };
+    uint64_t                     ended[4];
+    htc_sim_manytask_report      r = ran(&o, ended);
+    cr_expect(eq(u32, r.interrupted, 1) && r.scale.ended > 100 && r.scale.ended < 100000);
+    cr_expect(eq(u64, ended[0] + ended[1] + ended[2] + ended[3], r.scale.ended));
+}
+
+Test(sim_manytask, refuses_what_cannot_be_run)
+{
+    htc_sim_manytask_group   g = { .size = sizeof g, .nodes = 1000000, .cores = 1000 };
+    htc_scale_host           host = { .size = sizeof host, .memory_max = UINT64_C(128) << 20 };
+    htc_sim_manytask_options o = { .size = sizeof o, .groups = &g, .n_groups = 1, .tasks = UINT64_C(10000000000), .length = { HTC_SCALE_UNIFORM, 0, 5000e9, 1 }, .host = &host };
+    htc_sim_manytask_report  r = { .size = sizeof r };
+    htc_error                e;
+    uint64_t                 bytes = 0;
+    /* one dispatcher keeps at most length / 1 ms tasks running: a thousand million cores fit in 128 MiB */
+    cr_assert(eq(int, htc_sim_manytask_memory(&o, &bytes), HTC_OK));
+    cr_expect(bytes < host.memory_max, "%llu", (unsigned long long)bytes);
+    o.architecture = HTC_SIM_MANYTASK_DISTRIBUTED;
+    cr_assert(eq(int, htc_sim_manytask_memory(&o, &bytes), HTC_OK));
+    cr_expect(bytes > 8000000000 && bytes < (UINT64_C(12) << 30), "%llu", (unsigned long long)bytes);
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_ETOOBIG));
+    cr_expect(strstr(e.text, "128 MiB are allowed") != NULL, "%s", e.text);
+    g = (htc_sim_manytask_group){ .size = sizeof g, .nodes = 2, .cores = 2 };
+    o.tasks = 10;
+    o.root = 2;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    o.root = 0;
+    o.shape = (htc_steal_shape){ 1, 1, 0, 0 }; /* two nodes, one point */
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    o.shape = (htc_steal_shape){ 0 };
+    o.layout = 3;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    o.layout = 0;
+    g.speed = NAN;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    g.speed = 0;
+    g.cores = 0;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    g.cores = 2;
+    o.tasks = 0;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_EINVAL));
+    o.tasks = 1u << 30;
+    o.length.mean_ns = 1e18;
+    o.tick_ns = 1;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, &e), HTC_ETOOBIG));
+    cr_expect(strstr(e.text, "make them longer") != NULL, "%s", e.text);
+    cr_expect(eq(int, htc_sim_manytask_memory(&o, NULL), HTC_EINVAL) && eq(int, htc_sim_manytask_memory(NULL, &bytes), HTC_EINVAL));
+}
+
+/* With queues of many spans, so that there are more of them than at first. */
+static htc_sim_manytask_options scattered(const htc_sim_manytask_group *g)
+{
+    return (htc_sim_manytask_options){ .size = sizeof(htc_sim_manytask_options), .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .layout = HTC_SIM_MANYTASK_RANDOM, .groups = g, .n_groups = 1,
+                                       .tasks = 3000, .batch = 10, .below = 2000, .length = { HTC_SCALE_UNIFORM, 0, 1e9, 1 } };
+}
+
+Test(sim_manytask, ends_without_memory)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 5, .cores = 2 };
+    for (uint32_t architecture = 0; architecture < 3; architecture++) {
+        htc_sim_manytask_options o = scattered(&g);
+        htc_status               status = HTC_ENOMEM;
+        size_t                   n = 1;
+        o.architecture = architecture;
+        o.tiles = 1;
+        for (; status != HTC_OK; n++) {
+            alloc_fail              f = alloc_fail_at(n);
+            htc_env                 env = alloc_fail_env(&f);
+            htc_sim_manytask_report r = { .size = sizeof r };
+            status = htc_sim_manytask_run(&env, &o, &r, NULL, NULL);
+            cr_expect(status == HTC_OK || status == HTC_ENOMEM, "allocation %zu", n);
+            cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
+        }
+        cr_expect(n > (architecture == HTC_SIM_MANYTASK_DISTRIBUTED ? 12 : 8), "%zu", n);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+typedef struct reel {
+    unsigned char *data;
+    size_t         len, room, at;
+} reel;
+
+static htc_status reel_read(void *ctx, void *data, size_t n)
+{
+    reel *r = ctx;
+    if (n > r->len - r->at)
+        return HTC_EIO;
+    memcpy(data, r->data + r->at, n);
+    r->at += n;
+    return HTC_OK;
+}
+
+static htc_status reel_write(void *ctx, void *data, size_t n)
+{
+    reel *r = ctx;
+    while (r->len + n > r->room)
+        cr_assert((r->data = realloc(r->data, r->room = 2 * r->room + 4096)) != NULL);
+    memcpy(r->data + r->len, data, n);
+    r->len += n;
+    return HTC_OK;
+}
+
+/* It stops the run at some of the looks, of which there are many: the clock says that each took a second. */
+typedef struct stopper {
+    htc_rng      rng;
+    htc_ns       now;
+    volatile int stop;
+    uint64_t     one_in;
+} stopper;
+
+static htc_ns stopper_clock(void *ctx)
+{
+    stopper *s = ctx;
+    s->stop |= s->one_in && htc_rng_below(&s->rng, s->one_in) == 0;
+    return s->now += HTC_SECOND;
+}
+
+Test(sim_manytask, goes_on_from_a_checkpoint_to_the_same_end)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 5, .cores = 2 };
+    int                          stops = 0;
+    PROPERTY (rng, 100) {
+        any_run                  a;
+        htc_sim_manytask_report  whole, part = { .size = sizeof part };
+        uint64_t                 ended[SLOW_NODES], part_ended[SLOW_NODES];
+        draw_run(&rng, &a);
+        htc_sim_manytask_options o = htc_rng_below(&rng, 4) ? a.o : scattered(&g);
+        o.tasks += 1000 + htc_rng_below(&rng, 4000);
+        whole = ran(&o, ended);
+        stopper        halt = { .rng = { htc_rng_next(&rng) }, .one_in = 1 + htc_rng_below(&rng, 300) };
+        htc_scale_host host = { .size = sizeof host, .stop = &halt.stop, .clock = stopper_clock, .ctx = &halt };
+        reel           from = { 0 }, to = { 0 };
+        htc_scale_tape resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &from }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &to };
+        o.host = &host;
+        o.checkpoint = &checkpoint;
+        for (part.interrupted = 1; part.interrupted; stops += (int)part.interrupted) {
+            halt.stop = 0;
+            to.len = from.at = 0;
+            part = ran(&o, part_ended);
+            reel other = from;
+            from = to;
+            to = other;
+            o.resume = &resume;
+        }
+        HOLDS(part.scale.hash == whole.scale.hash && part.scale.makespan == whole.scale.makespan && part.efficiency == whole.efficiency);
+        HOLDS(part.rounds == whole.rounds && part.stolen == whole.stolen && part.nudges == whole.nudges);
+        HOLDS(o.n_groups && memcmp(ended, part_ended, whole.nodes * sizeof *ended) == 0);
+        free(from.data);
+        free(to.data);
+    }
+    cr_expect(stops > (int)property_times(100), "%d stops", stops);
+}
+
+Test(sim_manytask, refuses_what_is_no_checkpoint_of_the_experiment)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 5, .cores = 2 };
+    htc_scale_host               host = { .size = sizeof host, .stop = &stop };
+    reel                         film = { 0 };
+    htc_scale_tape               resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &film }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &film };
+    htc_sim_manytask_options     o = scattered(&g);
+    htc_sim_manytask_report      r = { .size = sizeof r };
+    o.host = &host;
+    o.checkpoint = &checkpoint;
+    stop = 1;
+    cr_assert(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, NULL), HTC_OK) && r.interrupted && film.len > 1000);
+    o.checkpoint = NULL;
+    o.resume = &resume;
+    stop = 0;
+    size_t whole = film.len;
+    for (film.len = 0; film.len < whole; film.len += 1 + film.len / 7) { /* cut short anywhere */
+        alloc_fail f = alloc_fail_at(0);
+        htc_env    env = alloc_fail_env(&f);
+        film.at = 0;
+        cr_assert(eq(int, htc_sim_manytask_run(&env, &o, &r, NULL, NULL), HTC_EIO), "%zu bytes", film.len);
+        cr_assert(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "%zu bytes", film.len);
+    }
+    film.len = whole;
+    film.at = 0;
+    o.each_bytes++;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, NULL), HTC_EFORMAT));
+    o.each_bytes--;
+    film.at = 0;
+    cr_expect(eq(int, htc_sim_manytask_run(NULL, &o, &r, NULL, NULL), HTC_OK) && eq(u64, r.scale.ended, 3000));
+    free(film.data);
+}
