@@ -1,0 +1,106 @@
+/* What a task and a node of the many-task model cost: at 1, 64, 4 K, 64 K and 256 K nodes (HTC_BENCH_NODES=N adds sizes up to N) of 40 cores (HTC_BENCH_CORES=N),
+ * with four tasks a core, and twenty million at least. In the row "stealing" all begin with one node, so that with few tasks a node most of the time goes into
+ * rounds: what one costs is a row of its own. A hold of the event queue in the same run is what a task is compared with. */
+#include <sys/mman.h>
+
+#include "bench.h"
+#include "htcsched/sim_manytask.h"
+#include "sim/scale/ladder.h"
+
+/* Large blocks in huge pages, as htc-sim has them. */
+static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
+{
+    void *fresh = NULL;
+    (void)ctx;
+    if (new_size) {
+        fresh = mmap(NULL, new_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (fresh == MAP_FAILED)
+            return NULL;
+        madvise(fresh, new_size, MADV_HUGEPAGE);
+        if (p)
+            memcpy(fresh, p, old_size < new_size ? old_size : new_size);
+    }
+    if (p)
+        munmap(p, old_size);
+    return fresh;
+}
+
+static const htc_alloc huge = { resize, NULL };
+static const htc_env   env = { .size = sizeof env, .alloc = &huge };
+
+static double hold_ns(uint64_t n, uint64_t holds)
+{
+    ladder  *q = NULL;
+    uint64_t key = 0, rng = 1;
+    bench_must(htc__ladder_create(&env, n, 30, &q) == HTC_OK, "htc__ladder_create");
+    for (uint64_t i = 0; i < n; i++)
+        htc__ladder_push(q, ((rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 40) << 30 | i);
+    double t = bench_cpu_seconds();
+    for (uint64_t i = 0; i < holds; i++) {
+        htc__ladder_pop(q, &key);
+        htc__ladder_push(q, key + (((rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 40) << 30));
+    }
+    t = bench_cpu_seconds() - t;
+    htc__ladder_destroy(&env, q);
+    return t * 1e9 / (double)holds;
+}
+
+typedef struct form {
+    const char *name;
+    uint32_t    architecture, layout;
+    htc_ns      dispatch_ns;
+    double      goal;
+} form;
+
+/* A task, ns. */
+static double cost(const bench *b, const form *f, uint64_t nodes, uint32_t cores, uint64_t tasks, uint64_t *rounds)
+{
+    char                     name[80];
+    htc_sim_manytask_group   g = { .size = sizeof g, .nodes = nodes, .cores = cores };
+    htc_sim_manytask_options o = { .size = sizeof o, .seed = 1, .architecture = f->architecture, .layout = f->layout, .groups = &g, .n_groups = 1, .tasks = tasks,
+                                   .length = { HTC_SCALE_UNIFORM, 0, 5000e9, 1 }, .dispatch_ns = f->dispatch_ns };
+    htc_sim_manytask_report  r = { .size = sizeof r };
+    double                   t = bench_cpu_seconds();
+    bench_must(htc_sim_manytask_run(&env, &o, &r, NULL, NULL) == HTC_OK && !r.scale.wrong[0], "htc_sim_manytask_run");
+    t = (bench_cpu_seconds() - t) * 1e9;
+    snprintf(name, sizeof name, "%s: a task", f->name);
+    bench_row(b, &(bench_figure){ .what = name, .n = nodes, .unit = "ns", .value = t / (double)tasks, .goal = f->goal });
+    snprintf(name, sizeof name, "%s: all memory, a node", f->name);
+    bench_row(b, &(bench_figure){ .what = name, .n = nodes, .unit = "B", .value = (double)r.memory / (double)nodes });
+    *rounds = r.rounds;
+    return t / (double)tasks;
+}
+
+int main(int argc, char **argv)
+{
+    static const form forms[] = { { "central, 1 ms", HTC_SIM_MANYTASK_CENTRAL, 0, 0, 60 },
+                                  { "central, no time", HTC_SIM_MANYTASK_CENTRAL, 0, HTC_NEVER, 100 },
+                                  { "with each", HTC_SIM_MANYTASK_DISTRIBUTED, HTC_SIM_MANYTASK_EACH, 0, 100 },
+                                  { "stealing", HTC_SIM_MANYTASK_DISTRIBUTED, HTC_SIM_MANYTASK_ONE, 0, 0 } };
+    static const uint64_t sizes[] = { 1, 64, 4096, 65536, 262144, 1048576 };
+    bench    b = bench_open("manytask_scale", argc, argv);
+    uint64_t nodes_max = getenv("HTC_BENCH_NODES") ? strtoull(getenv("HTC_BENCH_NODES"), NULL, 10) : b.quick ? 4096 : 262144;
+    uint32_t cores = getenv("HTC_BENCH_CORES") ? (uint32_t)strtoul(getenv("HTC_BENCH_CORES"), NULL, 10) : 40;
+    double   size[6], each[6];
+    uint64_t rounds[2] = { 0 };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        double ns[6];
+        size_t k = 0;
+        for (; k < 6 && sizes[k] <= nodes_max; k++) {
+            uint64_t least = b.quick ? 1000000 : 20000000, tasks = sizes[k] * cores * 4 < least ? least : sizes[k] * cores * 4;
+            size[k] = (double)sizes[k];
+            ns[k] = cost(&b, &forms[i], sizes[k], cores, tasks, &rounds[i == 3]);
+            if (i == 2)
+                each[k] = ns[k];
+            if (i == 3 && sizes[k] > 1) /* the difference to tasks that begin where they run */
+                bench_row(&b, &(bench_figure){ .what = "stealing: a round", .n = sizes[k], .unit = "ns", .value = (ns[k] - each[k]) * (double)tasks / (double)rounds[1] });
+            if (i == 3 && sizes[k] > 1)
+                bench_row(&b, &(bench_figure){ .what = "stealing: rounds a node", .n = sizes[k], .unit = "1", .value = (double)rounds[1] / (double)sizes[k] });
+        }
+        if (i < 3)
+            bench_growth(&b, forms[i].name, size, ns, k);
+    }
+    for (uint64_t n = 1000; n <= (b.quick ? 100000u : 10000000u); n *= 100)
+        bench_row(&b, &(bench_figure){ .what = "hold", .n = n, .unit = "ns", .value = hold_ns(n, b.quick ? 1000000 : 20000000) });
+    return bench_close(&b);
+}
