@@ -9,7 +9,8 @@
 #define FILE_MAX ((size_t)1 << 20)
 
 typedef struct reading {
-    settings   *to;
+    ini_taker   take;
+    void       *ctx;
     htc_error  *error;
     const char *file, *at, *end;
     uint32_t    line;
@@ -40,7 +41,7 @@ static void begin_section(reading *r, const char *line, size_t n)
         return;
     memcpy(name, line + 1, (size_t)(end - line) - 1);
     name[end - line - 1] = '\0';
-    if (!settings_section_begins(r->to, name, r->error))
+    if (!r->take(r->ctx, name, NULL, NULL, r->error))
         fail_at(r, r->line);
 }
 
@@ -69,11 +70,7 @@ static char *next_line(char *out, int room, void *ctx)
 static int take(void *ctx, const char *section, const char *key, const char *value)
 {
     reading *r = ctx;
-    char     name[256];
-    if (r->failed)
-        return 1;
-    snprintf(name, sizeof name, "%s%s%s", section, section[0] ? "." : "", key);
-    if (!settings_set(r->to, name, value, r->error))
+    if (!r->failed && !r->take(r->ctx, section, key, value, r->error))
         fail_at(r, r->line);
     return 1;
 }
@@ -151,9 +148,9 @@ int ini_find(const ini_text *t, const char *section, const char *key, char *out,
     return s.found;
 }
 
-int ini_read(settings *s, const ini_text *t, htc_error *error)
+int ini_each(const ini_text *t, ini_taker taker, void *ctx, htc_error *error)
 {
-    reading r = { s, error, t->file, t->text, t->text + t->n, 0, 0 };
+    reading r = { taker, ctx, error, t->file, t->text, t->text + t->n, 0, 0 };
     *error = (htc_error){ .status = HTC_EINPUT };
     int bad = ini_parse_stream(next_line, &r, take, &r);
     if (bad > 0 && (!r.failed || (uint32_t)bad < error->line)) /* the first mistake is told */
@@ -161,4 +158,25 @@ int ini_read(settings *s, const ini_text *t, htc_error *error)
     else if (bad < 0 && !r.failed)
         fail(&r, r.line, "no memory", "make the file smaller");
     return !r.failed;
+}
+
+int ini_is_of_experiment(const char *section)
+{
+    return strcmp(section, "reproduce") == 0 || strncmp(section, "series.", 7) == 0 || strncmp(section, "claim.", 6) == 0;
+}
+
+static int set(void *ctx, const char *section, const char *key, const char *value, htc_error *error)
+{
+    char name[256];
+    if (ini_is_of_experiment(section))
+        return 1;
+    if (!key)
+        return settings_section_begins(ctx, section, error);
+    snprintf(name, sizeof name, "%s%s%s", section, section[0] ? "." : "", key);
+    return settings_set(ctx, name, value, error);
+}
+
+int ini_read(settings *s, const ini_text *t, htc_error *error)
+{
+    return ini_each(t, set, s, error);
 }

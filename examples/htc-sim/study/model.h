@@ -5,7 +5,7 @@
 #include "settings.h"
 #include "watch.h"
 
-#define MEASURES_MAX 12
+#define MEASURES_MAX 32
 
 /* What is compared between runs. */
 typedef struct measure {
@@ -48,6 +48,8 @@ typedef struct model {
     /* checkpoint: where a run that is stopped is written; NULL: nowhere. */
     int (*run)(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error);
     void (*outcome)(const void *run, outcome *o); /* but for its index; it is zero before. done 0: the run was stopped */
+    /* A value of something with a name: queue.Q1.response. 1; 0: there is none. NULL: it has measures alone. */
+    int (*value)(const void *run, const char *name, double *out);
     void (*say)(const void *run, int json);       /* on standard output */
     int (*plot)(const void *run, const char *folder, const char *suffix); /* 0; -1 and it is said */
     void (*close)(void *run);                     /* NULL is fine */

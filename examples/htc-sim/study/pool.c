@@ -1,39 +1,17 @@
-/* Runs share nothing: each process takes every n-th one and sends what came of it through a pipe of its own, a whole record at a time. */
+/* Runs share nothing: each process takes the next one from a counter that they share, and sends what came of it through a pipe of its own, a whole
+ * record at a time. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "study.h"
+#include "pool.h"
 
 #define JOBS_MAX 256
-
-void pool_one(const study *y, uint64_t index, watch *w, outcome *o)
-{
-    size_t       combination = (size_t)(index / y->seeds);
-    int          draws = y->plot && index % y->seeds == 0;
-    const model *m = y->model;
-    settings    *s = NULL;
-    void        *run = NULL;
-    char         suffix[32];
-    *o = (outcome){ 0 };
-    if (!study_settings(y, combination, &s, &o->error) || !(run = m->open(s, y->seed + index % y->seeds, draws, &o->error)) || !m->run(run, NULL, w, &o->error)) {
-        o->failed = 1;
-    } else {
-        *o = study_outcome(y, run);
-        snprintf(suffix, sizeof suffix, "-%zu", combination + 1);
-        if (draws && m->plot(run, y->plot, suffix) != 0) {
-            o->failed = 1;
-            o->error = (htc_error){ .status = HTC_ENOMEM, .text = "a picture could not be drawn", .hint = "choose a folder that can be written" };
-        }
-    }
-    o->index = index;
-    m->close(run);
-    settings_destroy(s);
-}
 
 static int write_all(int fd, const void *data, size_t len)
 {
@@ -64,14 +42,15 @@ static int read_record(int fd, outcome *o)
     return 1;
 }
 
-static void work(const study *y, uint64_t first, uint64_t step, uint64_t memory_max, int to)
+static void work(const pool *p, uint64_t *next, uint64_t memory_max, int to)
 {
-    uint64_t n = y->combinations * y->seeds;
     watch    w;
+    uint64_t i;
     watch_open(&w, memory_max, 1);
-    for (uint64_t i = first; i < n && !watch_stopped(); i += step) {
-        outcome o;
-        pool_one(y, i, &w, &o);
+    while (!watch_stopped() && (i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->n) {
+        outcome o = { 0 };
+        p->one(p->ctx, i, &w, &o);
+        o.index = i;
         if (write_all(to, &o, sizeof o) != 0)
             _exit(1);
     }
@@ -83,7 +62,7 @@ typedef struct process {
     int   from;
 } process;
 
-static int start(const study *y, process *p, uint32_t i, uint32_t jobs, uint64_t memory_max)
+static int start(const pool *all, process *p, uint64_t *next, uint64_t memory_max)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -92,7 +71,7 @@ static int start(const study *y, process *p, uint32_t i, uint32_t jobs, uint64_t
     p->pid = fork();
     if (p->pid == 0) {
         close(ends[0]);
-        work(y, i, jobs, memory_max, ends[1]);
+        work(all, next, memory_max, ends[1]);
     }
     close(ends[1]);
     p->from = ends[0];
@@ -101,9 +80,9 @@ static int start(const study *y, process *p, uint32_t i, uint32_t jobs, uint64_t
     return p->pid < 0 ? -1 : 0;
 }
 
-static int collect(const study *y, const process *p, uint32_t jobs, outcome *outcomes, watch *w, uint64_t *done)
+static int collect(const pool *all, const process *p, uint32_t jobs, outcome *outcomes, watch *w, uint64_t *done)
 {
-    uint64_t      n = y->combinations * y->seeds;
+    uint64_t      n = all->n;
     double        begun = watch_seconds(), said = begun;
     struct pollfd fds[JOBS_MAX];
     uint32_t      open = jobs;
@@ -137,26 +116,32 @@ static int collect(const study *y, const process *p, uint32_t jobs, outcome *out
     return 0;
 }
 
-int pool_run(const study *y, outcome *outcomes)
+int pool_run(const pool *all, outcome *outcomes)
 {
-    process  p[JOBS_MAX];
-    watch    w;
-    uint64_t n = y->combinations * y->seeds, done = 0;
-    long     here = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t jobs = y->jobs ? y->jobs : here > 0 ? (uint32_t)here : 1, started = 0;
-    int      bad = 0;
+    process   p[JOBS_MAX];
+    watch     w;
+    uint64_t  n = all->n, done = 0;
+    long      here = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t  jobs = all->jobs ? all->jobs : here > 0 ? (uint32_t)here : 1, started = 0;
+    int       bad = 0;
+    uint64_t *next = mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (next == MAP_FAILED) {
+        fprintf(stderr, "htc-sim: no memory for the runs\n");
+        return -1;
+    }
+    *next = 0;
     jobs = jobs > JOBS_MAX ? JOBS_MAX : jobs;
     jobs = jobs > n ? (uint32_t)n : jobs;
-    watch_open(&w, settings_size(y->base, "sim.memory"), y->json);
+    watch_open(&w, all->memory_max, all->quiet);
     w.what = "runs";
     while (started < jobs && !bad) {
-        bad = start(y, &p[started], started, jobs, w.host.memory_max / jobs) != 0;
+        bad = start(all, &p[started], next, w.host.memory_max / jobs) != 0;
         started += !bad;
     }
     if (bad)
         fprintf(stderr, "htc-sim: no process for the runs: %s\n", strerror(errno));
     else
-        bad = collect(y, p, jobs, outcomes, &w, &done) != 0;
+        bad = collect(all, p, jobs, outcomes, &w, &done) != 0;
     watch_close(&w);
     for (uint32_t i = 0; i < started; i++) {
         int status = 0;
@@ -166,6 +151,7 @@ int pool_run(const study *y, outcome *outcomes)
             fprintf(stderr, "htc-sim: a process was ended by signal %d\n", WTERMSIG(status));
         bad = bad || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     }
+    munmap(next, sizeof *next);
     if (!bad && done < n && !watch_stopped()) {
         fprintf(stderr, "htc-sim: %llu of %llu runs have ended\n", (unsigned long long)done, (unsigned long long)n);
         bad = 1;

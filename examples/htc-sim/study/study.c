@@ -1,4 +1,5 @@
 #include "study.h"
+#include "pool.h"
 #include "study_command.h"
 
 #include <stdio.h>
@@ -112,14 +113,38 @@ static int first_error(const study *y, const outcome *all)
     return EXIT_FINE;
 }
 
+static void run_one(const void *ctx, uint64_t index, watch *w, outcome *o)
+{
+    const study *y = ctx;
+    size_t       combination = (size_t)(index / y->seeds);
+    int          draws = y->plot && index % y->seeds == 0;
+    const model *m = y->model;
+    settings    *s = NULL;
+    void        *run = NULL;
+    char         suffix[32];
+    if (!study_settings(y, combination, &s, &o->error) || !(run = m->open(s, y->seed + index % y->seeds, draws, &o->error)) || !m->run(run, NULL, w, &o->error)) {
+        o->failed = 1;
+    } else {
+        *o = study_outcome(y, run);
+        snprintf(suffix, sizeof suffix, "-%zu", combination + 1);
+        if (draws && m->plot(run, y->plot, suffix) != 0) {
+            o->failed = 1;
+            o->error = (htc_error){ .status = HTC_ENOMEM, .text = "a picture could not be drawn", .hint = "choose a folder that can be written" };
+        }
+    }
+    m->close(run);
+    settings_destroy(s);
+}
+
 static int run_many(const study *y)
 {
+    pool     runs = { .n = y->combinations * y->seeds, .jobs = y->jobs, .memory_max = settings_size(y->base, "sim.memory"), .quiet = y->json, .one = run_one, .ctx = y };
     outcome *all = calloc(y->combinations * y->seeds, sizeof *all);
     if (!all) {
         fprintf(stderr, "htc-sim: no memory for so many runs\n");
         return EXIT_BROKEN;
     }
-    int how = pool_run(y, all), ends = how < 0 ? EXIT_BROKEN : first_error(y, all);
+    int how = pool_run(&runs, all), ends = how < 0 ? EXIT_BROKEN : first_error(y, all);
     if (ends == EXIT_FINE) {
         say_table(y, all);
         ends = how ? EXIT_STOPPED : EXIT_FINE;

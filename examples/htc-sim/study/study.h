@@ -40,11 +40,6 @@ int  study_settings(const study *y, size_t combination, settings **out, htc_erro
 /* The values of it by key; lent. */
 const char *study_value(const study *y, size_t combination, size_t k);
 
-/* pool.c: all runs, in processes; outcome i is that of index i. 0: all are done; 1: interrupted; -1: a process has died, and it is said. */
-int pool_run(const study *y, outcome *outcomes);
-/* One of them, here. */
-void pool_one(const study *y, uint64_t index, watch *w, outcome *o);
-
 /* say.c */
 void say_text(const char *text); /* as JSON */
 void say_table(const study *y, const outcome *outcomes);
