@@ -5,6 +5,7 @@
 
 #include "flow.h"
 #include "fuzz.h"
+#include "reproduce/reproduce.h"
 #include "study/study_command.h"
 
 #define PART 1000u /* seeds of one line of what is kept */
@@ -58,6 +59,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "flow") == 0)
         return flow_command(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "reproduce") == 0)
+        return reproduce_command(argc - 1, argv + 1);
     if (argc > 1 && study_is_command(argv[1]))
         return study_command(argc - 1, argv + 1);
     fuzz_options o;

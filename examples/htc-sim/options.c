@@ -9,6 +9,7 @@
 
 #include "flow.h"
 #include "fuzz.h"
+#include "reproduce/reproduce.h"
 #include "study/study_command.h"
 
 static const char help[] =
@@ -179,6 +180,7 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
             if (option == HELP) {
                 printf("\n%s\n", flow_help);
                 study_help(NULL);
+                printf("\n%s", reproduce_help);
             }
             return EXIT_FINE;
         }
@@ -190,9 +192,9 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("a command is missing: fuzz, flow, run, resume, or a model as fairshare");
+        return usage("a command is missing: fuzz, flow, run, resume, reproduce, or a model as fairshare");
     if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz, flow, run, resume and the models, as fairshare, are there, and the command comes first", argv[optind]);
+        return usage("there is no command %s: fuzz, flow, run, resume, reproduce and the models, as fairshare, are there, and the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)

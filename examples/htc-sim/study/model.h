@@ -18,6 +18,7 @@ typedef struct outcome {
     uint64_t  index; /* combination * seeds + seed */
     double    value[MEASURES_MAX];
     uint64_t  hash;
+    double    seconds; /* that it took; set by htc-sim reproduce alone */
     uint32_t  done;  /* 1: it has ended; 0: interrupted, or never begun */
     uint32_t  failed;
     htc_error error;

@@ -1,0 +1,193 @@
+/* What is claimed of runs: MEASURE of SERIES [at VALUE], two of them with / - + or * between them, or several with > or < between them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../study/values.h"
+#include "experiment.h"
+
+static int refuse(htc_error *error, const char *what, const char *text, const char *hint)
+{
+    *error = (htc_error){ .status = HTC_ECONFIG };
+    snprintf(error->text, sizeof error->text, "%.60s: %.120s", what, text);
+    snprintf(error->hint, sizeof error->hint, "%s", hint);
+    return 0;
+}
+
+int measure_of(series *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_measures; i++)
+        if (strcmp(s->measure[i], name) == 0)
+            return (int)i;
+    if (s->n_measures == MEASURES_MAX)
+        return -1;
+    snprintf(s->measure[s->n_measures], sizeof s->measure[0], "%s", name);
+    return (int)s->n_measures++;
+}
+
+static int parse_term(experiment *e, term *t, const char *text, htc_error *error)
+{
+    static const char *const words[] = { "", "", "min ", "max ", "mean " };
+    const char              *hint = "a term is a number, MEASURE of SERIES, MEASURE of SERIES at VALUE, or max, min or mean MEASURE of SERIES";
+    char                     what[64], name[64], at[64];
+    char                    *end;
+    t->kind = TERM_VALUE;
+    t->number = strtod(text, &end);
+    if (end != text && *end == '\0') {
+        t->kind = TERM_NUMBER;
+        return 1;
+    }
+    for (int k = TERM_MIN; k <= TERM_MEAN; k++)
+        if (strncmp(text, words[k], strlen(words[k])) == 0) {
+            t->kind = (term_kind)k;
+            text += strlen(words[k]);
+            break;
+        }
+    int n = sscanf(text, "%63s of %63s at %63s", what, name, at);
+    if (n < 2)
+        return refuse(error, "value", text, hint);
+    for (t->series = 0; t->series < e->n_series && strcmp(e->series[t->series].name, name) != 0;)
+        t->series++;
+    if (t->series == e->n_series)
+        return refuse(error, "there is no series", name, "name a [series.NAME] of this file");
+    series *s = &e->series[t->series];
+    if (n == 3) {
+        for (t->point = 0; t->point < s->n && strcmp(s->point[t->point], at) != 0;)
+            t->point++;
+        if (t->point == s->n || t->kind != TERM_VALUE)
+            return refuse(error, "there is no such value of what varies", at, "write it as vary has it; max, min and mean are of all values");
+    } else if (t->kind == TERM_VALUE && s->n > 1) {
+        return refuse(error, "at which value", text, "the series varies: MEASURE of SERIES at VALUE");
+    }
+    int m = measure_of(s, what);
+    t->measure = m < 0 ? 0 : (size_t)m;
+    return m >= 0 || refuse(error, "too many measures", what, "divide the series into two");
+}
+
+int claim_parse(experiment *e, claim *c, const char *text, htc_error *error)
+{
+    char  copy[800], *at = copy, *next;
+    snprintf(copy, sizeof copy, "%s", text);
+    c->terms = 0;
+    c->op = 0;
+    do {
+        char op = 0;
+        for (next = at; *next; next++)
+            if (*next == ' ' && next[1] && strchr("/-+*<>", next[1]) && next[2] == ' ') {
+                op = next[1];
+                *next = '\0';
+                next += 3;
+                break;
+            }
+        if (c->terms == TERMS_MAX || (c->op && op && c->op != op) || (c->terms >= 1 && op && !strchr("<>", op)))
+            return refuse(error, "value", text, "two terms with / - + or * between them, or up to 8 with > or < between them");
+        if (!parse_term(e, &c->term[c->terms++], at, error))
+            return 0;
+        c->op = op ? op : c->op;
+        at = op ? next : NULL;
+    } while (at);
+    c->has_value = 1;
+    return 1;
+}
+
+int must_parse(claim *c, const char *text, htc_error *error)
+{
+    char  end;
+    float number;
+    snprintf(c->must_text, sizeof c->must_text, "%s", text);
+    c->allowed = 0;
+    if (strcmp(text, "at least") == 0)
+        c->must = MUST_LEAST;
+    else if (strcmp(text, "at most") == 0)
+        c->must = MUST_MOST;
+    else if (strcmp(text, "exactly") == 0)
+        c->must = MUST_EXACT;
+    else if (sscanf(text, "within factor %f%c", &number, &end) == 1 && number >= 1)
+        c->must = MUST_FACTOR, c->allowed = (double)number;
+    else if (sscanf(text, "within %f%%%c", &number, &end) == 1 && strchr(text, '%') && !strchr(text, '%')[1] && number >= 0)
+        c->must = MUST_PART, c->allowed = (double)number / 100;
+    else if (sscanf(text, "within %f%c", &number, &end) == 1 && number >= 0)
+        c->must = MUST_DISTANCE, c->allowed = (double)number;
+    else
+        return refuse(error, "must", text, "within 10%, within 0.05, within factor 2, at least, at most, or exactly");
+    return 1;
+}
+
+/* ---- when all has run ---- */
+
+/* 1; 0: it has not run. half: of the interval of one value, else 0. */
+static int value_of(const experiment *e, const term *t, double *out, double *half)
+{
+    const series *s = &e->series[t->series];
+    size_t        n = 0;
+    *half = 0;
+    *out = t->number;
+    if (t->kind == TERM_NUMBER)
+        return 1;
+    if (t->kind == TERM_VALUE) {
+        *out = s->found[t->point][t->measure].mean;
+        *half = s->found[t->point][t->measure].half;
+        return s->ran[t->point];
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        double v = s->found[i][t->measure].mean;
+        if (!s->ran[i])
+            continue;
+        *out = n == 0 ? v : t->kind == TERM_MIN ? fmin(*out, v) : t->kind == TERM_MAX ? fmax(*out, v) : *out + v;
+        n++;
+    }
+    if (t->kind == TERM_MEAN && n)
+        *out /= (double)n;
+    return n > 0;
+}
+
+static int holds(const claim *c)
+{
+    double p = c->published, distance = fabs(c->ours - p);
+    switch (c->must) {
+    case MUST_PART:
+        return distance <= c->allowed * fabs(p) + 1e-12;
+    case MUST_DISTANCE:
+        return distance <= c->allowed + 1e-12;
+    case MUST_FACTOR:
+        return c->ours <= p * c->allowed && c->ours >= p / c->allowed;
+    case MUST_LEAST:
+        return c->ours >= p;
+    case MUST_MOST:
+        return c->ours <= p;
+    case MUST_EXACT:
+        return distance <= 1e-9 * fmax(1, fabs(p));
+    }
+    return 0;
+}
+
+static void judge(const experiment *e, claim *c)
+{
+    double value[TERMS_MAX] = { 0 }, half[TERMS_MAX] = { 0 };
+    int    ordered = 1;
+    c->verdict = VERDICT_NOT_RUN;
+    for (size_t i = 0; i < c->terms; i++)
+        if (!value_of(e, &c->term[i], &value[i], &half[i]))
+            return;
+    for (size_t i = 1; i < c->terms; i++)
+        ordered = ordered && (c->op == '>' ? value[i - 1] > value[i] : value[i - 1] < value[i]);
+    c->ours = value[0];
+    c->half = c->terms == 1 ? half[0] : 0;
+    if (c->op == '/')
+        c->ours = value[1] != 0 ? value[0] / value[1] : NAN;
+    else if (c->op == '-')
+        c->ours = value[0] - value[1];
+    else if (c->op == '+')
+        c->ours = value[0] + value[1];
+    else if (c->op == '*')
+        c->ours = value[0] * value[1];
+    int order = c->op == '>' || c->op == '<';
+    c->verdict = (order ? ordered : holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
+}
+
+void claims_judge(experiment *e)
+{
+    for (size_t i = 0; i < e->n_claims; i++)
+        judge(e, &e->claims[i]);
+}

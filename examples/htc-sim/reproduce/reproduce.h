@@ -1,0 +1,42 @@
+/* htc-sim reproduce: experiments, and what of their claims holds. */
+#ifndef HTC_SIM_REPRODUCE_H
+#define HTC_SIM_REPRODUCE_H
+
+#include "experiment.h"
+
+typedef struct reproduction {
+    experiment **experiment;
+    size_t       n;
+    int          full, quick, live, json, list;
+    uint32_t     jobs;
+    uint64_t     memory_max;
+    const char  *plot, *report; /* a folder, a file; NULL: none */
+    int          interrupted;
+} reproduction;
+
+/* reproduce_run.c: every run of every experiment. 0; 1: interrupted; -1: it could not be done, and it is said. */
+int reproduction_run(reproduction *r);
+/* 1: this series runs in this form of the command. */
+int series_runs(const reproduction *r, const series *s);
+
+/* reproduce_say.c: on standard output. How many claims fail without a reason, or runs that failed. */
+size_t reproduction_say(const reproduction *r);
+/* A number as people write it; room of 32 bytes. unit: of a claim. */
+void   number_text(double v, const char *unit, char *out, size_t room);
+void   claim_texts(const claim *c, char *published, char *ours, char *difference, size_t room); /* each of so many bytes */
+extern const char *const verdict_words[];
+
+/* reproduce_report.c: 0; -1, and it is said. */
+int report_write(const reproduction *r, const char *file);
+/* curves.c: a picture for each measure that is drawn: FOLDER/ID-MEASURE.svg. 0; -1, and it is said. */
+int curves_draw(const experiment *e, const char *folder);
+/* 1: some series draw this one, which is not drawn in an earlier one. */
+int curve_begins(const experiment *e, size_t at);
+
+/* A run's file beside others: "-ID-SERIES" or "-ID-SERIES-POINT". */
+void picture_suffix(const experiment *e, const series *s, size_t point, char *out, size_t room);
+
+extern const char reproduce_help[];
+int reproduce_command(int argc, char **argv); /* argv[0] is the command. What to end with */
+
+#endif

@@ -1,0 +1,172 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../study/study.h"
+#include "reproduce.h"
+
+const char *const verdict_words[] = { "yes", "no", "not run" };
+
+void number_text(double v, const char *unit, char *out, size_t room)
+{
+    int    part = strcmp(unit, "%") == 0;
+    double shown = part ? 100 * v : v, size = fabs(shown);
+    if (!isfinite(v))
+        snprintf(out, room, "none");
+    else if (size >= 1e15 || (size > 0 && size < 1e-4))
+        snprintf(out, room, "%.3g%s", shown, part ? " %" : "");
+    else if (shown == floor(shown) || size >= 1000)
+        snprintf(out, room, "%.0f%s", shown, part ? " %" : "");
+    else
+        snprintf(out, room, "%.*f%s", size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4, shown, part ? " %" : "");
+}
+
+void claim_texts(const claim *c, char *published, char *ours, char *difference, size_t room)
+{
+    int  order = c->op == '>' || c->op == '<';
+    char half[32] = "";
+    snprintf(published, room, "-");
+    snprintf(ours, room, "-");
+    snprintf(difference, room, "-");
+    if (!order)
+        number_text(c->published, c->unit, published, room);
+    if (c->verdict == VERDICT_NOT_RUN)
+        return;
+    if (order) {
+        snprintf(ours, room, "%s", c->verdict == VERDICT_HOLDS ? "in order" : "not in order");
+        return;
+    }
+    number_text(c->ours, c->unit, ours, room);
+    if (c->half > 0) {
+        size_t n = strlen(ours);
+        number_text(c->half, c->unit, half, sizeof half);
+        snprintf(ours + n, room - n, " \u00b1 %s", half);
+    }
+    if (c->published != 0 && c->must != MUST_DISTANCE)
+        snprintf(difference, room, "%+.1f %%", 100 * (c->ours - c->published) / fabs(c->published));
+    else
+        number_text(c->ours - c->published, c->unit, difference, room);
+}
+
+static const char *must_of(const claim *c)
+{
+    return c->op == '>' || c->op == '<' ? "in order" : c->must_text;
+}
+
+typedef struct sum {
+    size_t holds, fails, explained, not_run, bad;
+} sum;
+
+static void count(const experiment *e, sum *s)
+{
+    for (size_t i = 0; i < e->n_claims; i++) {
+        const claim *c = &e->claims[i];
+        s->holds += c->verdict == VERDICT_HOLDS;
+        s->fails += c->verdict == VERDICT_FAILS;
+        s->explained += c->verdict == VERDICT_FAILS && c->why[0];
+        s->not_run += c->verdict == VERDICT_NOT_RUN;
+    }
+    for (size_t i = 0; i < e->n_series; i++)
+        s->bad += e->series[i].error.text[0] != '\0';
+}
+
+static void say_experiment(const experiment *e)
+{
+    char published[64], ours[64], difference[64];
+    printf("%s: %s, %s: %s (%" PRIu64 " runs, %.1f s)\n", e->id, e->paper, e->name, e->about, e->runs, e->seconds);
+    for (size_t i = 0; i < e->n_claims; i++) {
+        const claim *c = &e->claims[i];
+        claim_texts(c, published, ours, difference, sizeof ours);
+        printf("  %-8s %-52s  published %s%s%s, ours %s%s", verdict_words[c->verdict], c->about, published, c->unit[0] && c->unit[0] != '%' ? " " : "",
+               c->unit[0] != '%' ? c->unit : "", ours, difference[0] != '-' || difference[1] ? ", " : "");
+        printf("%s (%s)\n", difference[0] != '-' || difference[1] ? difference : "", must_of(c));
+        if (c->verdict == VERDICT_FAILS && c->why[0])
+            printf("           %s\n", c->why);
+        if (c->verdict == VERDICT_HOLDS && c->why[0])
+            printf("           it holds; the file says why it should not: %s\n", c->why);
+    }
+    if (e->cut[0])
+        printf("  cut: %s\n", e->cut);
+}
+
+static void json_text(const char *name, const char *value, const char *behind)
+{
+    printf("\"%s\":", name);
+    say_text(value);
+    fputs(behind, stdout);
+}
+
+static void json_number(const char *name, double v, int known, const char *behind)
+{
+    if (known && isfinite(v))
+        printf("\"%s\":%.9g%s", name, v, behind);
+    else
+        printf("\"%s\":null%s", name, behind);
+}
+
+static void json_experiment(const experiment *e)
+{
+    putchar('{');
+    json_text("id", e->id, ",");
+    json_text("paper", e->paper, ",");
+    json_text("name", e->name, ",");
+    json_text("about", e->about, ",");
+    json_text("cut", e->cut, ",");
+    printf("\"runs\":%" PRIu64 ",\"seconds\":%.3f,\"claims\":[", e->runs, e->seconds);
+    for (size_t i = 0; i < e->n_claims; i++) {
+        const claim *c = &e->claims[i];
+        int          order = c->op == '>' || c->op == '<';
+        printf("%s{", i ? "," : "");
+        json_text("about", c->about, ",");
+        json_number("published", c->published, !order, ",");
+        json_number("ours", c->ours, !order && c->verdict != VERDICT_NOT_RUN, ",");
+        json_number("half", c->half, !order && c->verdict != VERDICT_NOT_RUN, ",");
+        json_text("unit", c->unit, ",");
+        json_text("must", must_of(c), ",");
+        json_text("verdict", verdict_words[c->verdict], ",");
+        json_text("why", c->why, "}");
+    }
+    printf("],\"errors\":[");
+    int first = 1;
+    for (size_t i = 0; i < e->n_series; i++)
+        if (e->series[i].error.text[0]) {
+            printf("%s{", first ? "" : ",");
+            json_text("series", e->series[i].name, ",");
+            json_text("text", e->series[i].error.text, "}");
+            first = 0;
+        }
+    printf("]}");
+}
+
+static void say_errors(const experiment *e)
+{
+    for (size_t i = 0; i < e->n_series; i++) {
+        htc_error shown = e->series[i].error;
+        if (!shown.text[0])
+            continue;
+        if (!shown.where[0])
+            snprintf(shown.where, sizeof shown.where, "%.100s, series %.40s", e->file, e->series[i].name);
+        say_error(&shown);
+    }
+}
+
+size_t reproduction_say(const reproduction *r)
+{
+    sum s = { 0 };
+    if (r->json)
+        printf("{\"interrupted\":%s,\"full\":%s,\"experiments\":[", r->interrupted ? "true" : "false", r->full ? "true" : "false");
+    for (size_t i = 0; i < r->n; i++) {
+        count(r->experiment[i], &s);
+        if (r->json && i)
+            putchar(',');
+        (r->json ? json_experiment : say_experiment)(r->experiment[i]);
+        say_errors(r->experiment[i]);
+    }
+    if (r->json)
+        printf("],\"holds\":%zu,\"fails\":%zu,\"explained\":%zu,\"not_run\":%zu,\"failed_series\":%zu}\n", s.holds, s.fails, s.explained, s.not_run, s.bad);
+    else
+        printf("%s%zu experiments: %zu claims hold, %zu do not (%zu of them with a reason in the file), %zu were not run\n",
+               r->interrupted ? "interrupted; what there was until then:\n" : "", r->n, s.holds, s.fails, s.explained, s.not_run);
+    return s.fails - s.explained + s.bad;
+}

@@ -1,0 +1,139 @@
+#!/bin/bash
+# usage: SOURCE=DIR reproduce.sh PROGRAMS
+# htc-sim reproduce: claims are judged as they say, a report has them, mistakes are told with their line, and the quick experiments hold.
+set -euo pipefail
+sim=$1/htc-sim
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" reproduce "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim reproduce $* ends with $got, not $want"; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+
+# One user with 100 tasks of 10 s: 10 s on 100 cores, 20 s on 50, 100 s on 10.
+cat > "$dir/one.ini" << 'INI'
+[reproduce]
+paper = HTCaaS
+name = Figure 0
+about = a bag of 100 tasks | of 10 s
+quick = yes
+cut = ten cores
+[sim]
+model = fairshare
+[user.ada]
+[job.bag]
+user = ada
+tasks = 100
+length = 10s
+[series.cores]
+about = one & all
+vary = cluster.cores: 10 50 100
+full = 10
+plot = makespan_s
+published = 50:20 100:11
+[series.half]
+cluster.cores = 50
+job.bag.tasks = 50
+seeds = 1..3
+[series.here]
+command = echo '{"makespan_s": {value}}'
+vary = x: 7 9
+INI
+cat > "$dir/claims" << 'INI'
+[claim.equal]
+value = makespan_s of half
+published = 10
+must = exactly
+[claim.order]
+about = fewer cores take longer
+value = makespan_s of cores at 50 > makespan_s of cores at 100
+[claim.ratio]
+value = makespan_s of cores at 50 / makespan_s of cores at 100
+published = 2
+must = within 0
+[claim.most]
+value = max makespan_s of cores
+published = 20
+must = at most
+[claim.live]
+value = makespan_s of here at 9 - 2
+published = 7
+INI
+cp "$dir/one.ini" "$dir/good.ini"
+cat "$dir/claims" >> "$dir/good.ini"
+ends 0 "$dir/good.ini" --report "$dir/report.md" --json -j 2
+python3 - "$dir/out" << 'PY'
+import json, sys
+all = json.load(open(sys.argv[1]))
+one = all["experiments"][0]
+by = {c["about"]: c for c in one["claims"]}
+assert one["runs"] == 5 and all["holds"] == 6 and all["fails"] == 0 and all["not_run"] == 1, all
+assert by["makespan_s of one & all at 50"]["ours"] == 20 and by["makespan_s of one & all at 100"]["verdict"] == "yes", by
+assert by["makespan_s of here at 9 - 2"]["verdict"] == "not run", by
+PY
+grep -qF '| a bag of 100 tasks \| of 10 s |' "$dir/report.md" || fail "the report's table is broken"
+grep -qF '](report/good-makespan_s.svg)' "$dir/report.md" || fail "the report lacks a picture"
+python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$dir/report/good-makespan_s.svg"
+[ "$(grep -c '>published: ' "$dir/report/good-makespan_s.svg")" = 2 ] || fail "published values are not drawn"
+
+# With all sizes, and what is measured here; the largest takes 100 s, more than the 20 that are claimed at most.
+ends 1 "$dir/good.ini" --full --live
+grep -qE '^  no       max makespan_s of cores .*ours 100, ' "$dir/out" || fail "the largest size is not there"
+grep -qE '^  yes      makespan_s of here at 9 - 2 .*ours 7' "$dir/out" || fail "a command's number is not there"
+
+# A claim that does not hold ends with 1, unless its file says why.
+sed -i 's/^published = 2$/published = 3/' "$dir/good.ini"
+ends 1 "$dir/good.ini"
+grep -qE '^  no       makespan_s of cores at 50 / .*published 3, ours 2, -1 ' "$dir/out" || fail "the claim is not refused"
+sed -i 's/^must = within 0$/must = within 0\nwhy = halving is two/' "$dir/good.ini"
+ends 0 "$dir/good.ini"
+grep -qF 'halving is two' "$dir/out" || fail "the reason is not told"
+sed -i 's/100:11/100:12/' "$dir/good.ini"
+ends 1 "$dir/good.ini"
+
+# A run that fails is no silent gap.
+sed 's/^command = .*/command = exit 3/' "$dir/good.ini" > "$dir/bad.ini"
+ends 1 "$dir/bad.ini" --live
+says "a command of a series has failed"
+sed 's/max makespan_s/max nothing/' "$dir/good.ini" > "$dir/bad.ini"
+ends 1 "$dir/bad.ini"
+says "there is no measure nothing"
+
+# Mistakes have their line, and nothing runs.
+mistake() { # SED-EXPRESSION WHAT-IT-SAYS
+    cat "$dir/one.ini" "$dir/claims" | sed "$1" > "$dir/bad.ini"
+    ends 2 "$dir/bad.ini"
+    says "$2"
+    says "next: "
+}
+mistake 's/^quick = yes/quick = maybe/' "bad.ini:5: [reproduce] has no such key"
+mistake 's/^plot = .*/plots = makespan_s/' "bad.ini:18: [series.NAME] has no such key"
+mistake 's/^cluster.cores = 50/cluster.core = 50/' "there is no key cluster.core"
+mistake 's/^vary = cluster.cores: 10/vary = cluster.cores: none/' 'cluster.cores cannot be "none"'
+mistake 's/^full = 10/full = 11/' "full: vary has no such value: 11"
+mistake 's/50:20/51:20/' "published: vary has no such value"
+mistake 's/ of half$/ of halve/' "there is no series: halve"
+mistake 's/ of half$/ of cores/' "at which value"
+mistake 's/of cores at 50 >/of cores at 51 >/' "there is no such value of what varies: 51"
+mistake 's/^must = exactly/must = about/' "must: about"
+mistake 's/^published = 10$/publish = 10/' "[claim.NAME] has no such key"
+mistake 's/^value = max.*//' "a claim has no value"
+mistake 's/^name = .*//' "[reproduce] lacks paper, name or about"
+mistake 's/^model = fairshare/model = nothing/' "there is no such model: nothing"
+mistake 's/^\[series.half\]/[series.cores]/' "this series is there already: cores"
+ends 2 nothing --from "$SOURCE/examples/sim"
+says "there is no experiment nothing"
+
+# What is shipped: the quick ones hold, or say why not.
+if grep -qsl '^\[reproduce\]' "$SOURCE"/examples/sim/*.ini; then
+    ends 0 --quick --from "$SOURCE/examples/sim"
+    tail -1 "$dir/out"
+fi
