@@ -1,4 +1,4 @@
-/* What an event of the model of partition controllers costs, beside a hold of the event queue (tests/bench/scale.c) at as many pending events in the same
+/* What an event of the model of partition controllers costs, beside a hold of the event queue (tests/bench/sim/scale.c) at as many pending events in the same
  * run: 10 K jobs on partitions of 1024 nodes, and ten jobs for each of many controllers of one node. */
 #include "bench.h"
 #include "htcsched/registry.h"

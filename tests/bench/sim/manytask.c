@@ -78,7 +78,7 @@ int main(int argc, char **argv)
                                   { "with each", HTC_SIM_MANYTASK_DISTRIBUTED, HTC_SIM_MANYTASK_EACH, 0, 100 },
                                   { "stealing", HTC_SIM_MANYTASK_DISTRIBUTED, HTC_SIM_MANYTASK_ONE, 0, 0 } };
     static const uint64_t sizes[] = { 1, 64, 4096, 65536, 262144, 1048576 };
-    bench    b = bench_open("manytask_scale", argc, argv);
+    bench    b = bench_open("sim_manytask", argc, argv);
     uint64_t nodes_max = getenv("HTC_BENCH_NODES") ? strtoull(getenv("HTC_BENCH_NODES"), NULL, 10) : b.quick ? 4096 : 262144;
     uint32_t cores = getenv("HTC_BENCH_CORES") ? (uint32_t)strtoul(getenv("HTC_BENCH_CORES"), NULL, 10) : 40;
     double   size[6], each[6];

@@ -184,7 +184,7 @@ static void tasks(const bench *b, uint32_t kind, const char *what)
 
 int main(int argc, char **argv)
 {
-    bench       b = bench_open("scale", argc, argv);
+    bench       b = bench_open("sim_scale", argc, argv);
     const char *more = getenv("HTC_BENCH_PENDING");
     uint64_t    most = more ? (uint64_t)strtod(more, NULL) : b.quick ? 1000000 : 10000000;
     holds(&b, "exponential", 0, most);

@@ -49,7 +49,7 @@ static double event_ns(const bench *b, uint32_t system, uint64_t jobs, double *o
 int main(int argc, char **argv)
 {
     static const char *const systems[] = { "MQ+H", "MQ", "FCFS+H", "FCFS" };
-    bench                    b = bench_open("grids", argc, argv);
+    bench                    b = bench_open("sim_grids", argc, argv);
     const char              *more = getenv("HTC_BENCH_JOBS");
     uint64_t                 most = more ? (uint64_t)strtod(more, NULL) : b.quick ? 3000 : 100000;
     for (uint32_t system = 0; system < 4; system += 3) {
