@@ -74,8 +74,9 @@ Test(scale, runs_a_farm)
  * divisions alone. */
 Test(scale, is_the_same_run_everywhere)
 {
-    static const uint64_t expected[] = { UINT64_C(8691813026658863847), UINT64_C(9452088933430891038), UINT64_C(7816921602452015672), UINT64_C(3369571073790777529) };
-    for (uint32_t kind = HTC_SCALE_CONSTANT; kind <= HTC_SCALE_LOGNORMAL; kind++) {
+    static const uint64_t expected[] = { UINT64_C(8691813026658863847), UINT64_C(9452088933430891038), UINT64_C(7816921602452015672), UINT64_C(3369571073790777529),
+                                         UINT64_C(8742464544805946393), UINT64_C(18162725383130823989) };
+    for (uint32_t kind = HTC_SCALE_CONSTANT; kind <= HTC_SCALE_MTC_SUBSECOND; kind++) {
         farm             f = { .law = { kind, 0, 4e9, kind == HTC_SCALE_UNIFORM || kind == HTC_SCALE_LOGNORMAL ? 0.5 : 0 }, .tasks = 20000 };
         htc_scale_report r = farm_run(&f, 300);
         cr_expect(eq(str, r.wrong, ""));
@@ -230,6 +231,9 @@ Test(scale, refuses_wrong_use)
     htc_scale_destroy(NULL);
     cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_UNIFORM, 0, 5, 1.5 }), HTC_EINVAL));
     cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_LOGNORMAL, 0, 5, 1.5 }), HTC_OK));
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_MTC, 0, 5, 0 }), HTC_OK));
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_MTC, 0, 5, 1 }), HTC_EINVAL));
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_MTC_SUBSECOND + 1, 0, 5, 0 }), HTC_EINVAL));
 }
 
 Test(scale, ends_without_memory)
@@ -270,6 +274,40 @@ Test(scale, lengths_have_their_mean_and_spread)
         cr_expect(fabs(mean / 5e9 - 1) <= 6 * cases[k].cv / sqrt(n) + 1e-6, "case %zu: mean %g", k, mean);
         cr_expect(fabs(cv - cases[k].cv) < 0.03, "case %zu: cv %g", k, cv);
     }
+    htc_scale_destroy(s);
+}
+
+/* The published numbers of the trace, and those of its tasks below a second: 10^6 draws. */
+Test(scale, many_task_lengths_are_those_of_the_trace)
+{
+    static const double at_most[] = { 1, 10.63, 30, 81.03, 240.8, 474.0, 1022.1 }, part[] = { 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99 };
+    htc_scale_law       all = { HTC_SCALE_MTC, 0, HTC_SCALE_MTC_MEAN_NS, 0 }, short_ones = { HTC_SCALE_MTC_SUBSECOND, 0, HTC_SCALE_MTC_SUBSECOND_MEAN_NS, 0 };
+    htc_scale_options   o = { .size = sizeof o, .ids = 1, .event = early, .tick_ns = HTC_US };
+    htc_scale          *s = NULL;
+    const int           n = 1000000;
+    double              sum = 0, squares = 0, sum_short = 0, squares_short = 0, most = 0, most_short = 0, below[7] = { 0 };
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    for (int i = 0; i < n; i++) {
+        double x = (double)htc_scale_length(s, &all, 0, (uint64_t)i) * 1e-6, y = (double)htc_scale_length(s, &short_ones, 1, (uint64_t)i) * 1e-6;
+        sum += x;
+        squares += x * x;
+        sum_short += y;
+        squares_short += y * y;
+        most = fmax(most, x);
+        most_short = fmax(most_short, y);
+        for (int k = 0; k < 7; k++)
+            below[k] += x <= at_most[k];
+    }
+    double mean = sum / n, mean_short = sum_short / n;
+    cr_expect(fabs(mean - 95.2) < 6 * 188.08 / sqrt(n), "mean %g s", mean);
+    cr_expect(fabs(sqrt(squares / n - mean * mean) - 188.08) < 1.5, "deviation %g s", sqrt(squares / n - mean * mean));
+    cr_expect(fabs(mean_short - 0.34399) < 6 * 0.266 / sqrt(n), "mean %g s", mean_short);
+    cr_expect(fabs(sqrt(squares_short / n - mean_short * mean_short) - 0.26598) < 0.001, "deviation %g s", sqrt(squares_short / n - mean_short * mean_short));
+    cr_expect(most <= 1469.62 && most > 1400 && most_short <= 1.0001, "%g and %g s", most, most_short);
+    for (int k = 0; k < 7; k++)
+        cr_expect(fabs(below[k] / n - part[k]) < 0.003, "%g of the tasks take at most %g s", below[k] / n, at_most[k]);
+    all.mean_ns = 1e9;
+    cr_expect(eq(u64, htc_scale_length(s, &all, 0, 7), (uint64_t)((double)htc_scale_length(s, &(htc_scale_law){ HTC_SCALE_MTC, 0, 1e12, 0 }, 0, 7) / 1000 + 0.5)), "stretched");
     htc_scale_destroy(s);
 }
 

@@ -37,7 +37,7 @@ static const setting table[] = {
     { "workload.sizes", SET_CHOICE, "trace", 0, 0, "uniform|trace" }, /* in the order of htc_sim_jobs_sizes */
     { "workload.nodes", SET_COUNTS, "1", 1, 16777216, "a number from 1 to 16777216, or two: A..B" },
     { "workload.widest", SET_REAL, "0.05", 0.000001, 1, "a number from 0.000001 to 1" },
-    { "workload.length", SET_LAW, "exponential 5ms", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "workload.length", SET_LAW, "exponential 5ms", 0, 0, LAW_WORDS },
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
@@ -174,7 +174,7 @@ static const model_option options[] = {
     { "sizes", "NAME", "workload.sizes", "of jobs: trace, or uniform (trace)" },
     { "job-nodes", "A[..B]", "workload.nodes", "of a job, if uniform (1)" },
     { "widest", "PART", "workload.widest", "of the machine, that a job of the trace needs at most (0.05)" },
-    { "length", "LAW", "workload.length", "of each job: SPAN, A..B, exponential SPAN or lognormal SPAN CV (exponential 5ms)" },
+    { "length", "LAW", "workload.length", "of each job: " LAW_WORDS " (exponential 5ms)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1us)" },
     { NULL, NULL, NULL, NULL },
 };

@@ -92,6 +92,25 @@ int value_span(const char *text, htc_ns *out)
     return 0;
 }
 
+/* The many-task trace, with its own mean or another. */
+static int mtc_law(const char *text, htc_scale_law *law)
+{
+    static const struct {
+        const char *name;
+        uint32_t    kind;
+        double      mean;
+    } kinds[] = { { "mtc-subsecond", HTC_SCALE_MTC_SUBSECOND, HTC_SCALE_MTC_SUBSECOND_MEAN_NS }, { "mtc", HTC_SCALE_MTC, HTC_SCALE_MTC_MEAN_NS } };
+    char   kind[16], mean[32], end;
+    htc_ns span = 0;
+    int    n = sscanf(text, "%15s %31s %c", kind, mean, &end);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if ((n == 1 || n == 2) && strcmp(kind, kinds[i].name) == 0 && (n == 1 || value_span(mean, &span))) {
+            *law = (htc_scale_law){ kinds[i].kind, 0, n == 2 ? (double)span : kinds[i].mean, 0 };
+            return 1;
+        }
+    return 0;
+}
+
 int value_law(const char *text, htc_scale_law *out)
 {
     htc_scale_law law = { 0 };
@@ -109,7 +128,7 @@ int value_law(const char *text, htc_scale_law *out)
         law = (htc_scale_law){ HTC_SCALE_EXPONENTIAL, 0, (double)a, 0 };
     } else if (value_span(text, &a)) {
         law.mean_ns = (double)a;
-    } else {
+    } else if (!mtc_law(text, &law)) {
         return 0;
     }
     *out = law;

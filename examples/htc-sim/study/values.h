@@ -9,6 +9,8 @@ int value_counts(const char *text, uint64_t *min, uint64_t *max); /* the same, o
 int value_real(const char *text, double *out);
 int value_size(const char *text, uint64_t *out);                /* bytes: 512M, 8G, in powers of 1024 */
 int value_span(const char *text, htc_ns *out);                  /* seconds, or 250us, 64ms, 2s, 10min, 3h */
-int value_law(const char *text, htc_scale_law *out);            /* SPAN, A..B, exponential SPAN, lognormal SPAN CV */
+int value_law(const char *text, htc_scale_law *out);            /* as LAW_WORDS have it */
+
+#define LAW_WORDS "SPAN, A..B, exponential SPAN, lognormal SPAN CV, mtc [SPAN] or mtc-subsecond [SPAN]"
 
 #endif

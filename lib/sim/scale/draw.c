@@ -1,4 +1,5 @@
 #include "sim/scale/draw.h"
+#include "sim/scale/mtc.h"
 
 #include <string.h>
 
@@ -83,6 +84,15 @@ static double normal(double p)
     return p < 0.5 ? x : -x;
 }
 
+/* The quantile of u of the first so many steps of the table. */
+static double mtc(double u, uint32_t steps)
+{
+    double   at = u * steps;
+    uint32_t i = (uint32_t)at < steps ? (uint32_t)at : steps - 1; /* u may be rounded up to 1 */
+    double   low = htc__scale_mtc_us[i], high = htc__scale_mtc_us[i + 1];
+    return low + (high - low) * (at - i);
+}
+
 htc__scale_drawer htc__scale_drawer_of(const htc_scale_law *law, htc_ns tick_ns)
 {
     double            mean = law->mean_ns / (double)tick_ns;
@@ -93,6 +103,10 @@ htc__scale_drawer htc__scale_drawer_of(const htc_scale_law *law, htc_ns tick_ns)
         d.b = root(variance);
     } else if (law->kind == HTC_SCALE_LOGNORMAL) {
         d.kind = HTC_SCALE_CONSTANT;
+    } else if (law->kind == HTC_SCALE_MTC) {
+        d.a = mean / HTC__SCALE_MTC_MEAN_US;
+    } else if (law->kind == HTC_SCALE_MTC_SUBSECOND) {
+        d.a = mean / HTC__SCALE_MTC_SUBSECOND_MEAN_US;
     }
     return d;
 }
@@ -112,6 +126,12 @@ uint64_t htc__scale_drawer_ticks(const htc__scale_drawer *d, uint64_t bits)
     case HTC_SCALE_LOGNORMAL:
         x = power_of_e(d->a + d->b * normal(unit(bits)));
         break;
+    case HTC_SCALE_MTC:
+        x = d->a * mtc(unit(bits), HTC__SCALE_MTC_STEPS);
+        break;
+    case HTC_SCALE_MTC_SUBSECOND:
+        x = d->a * mtc(unit(bits), HTC__SCALE_MTC_SUBSECOND);
+        break;
     }
     return x < TICKS_MAX ? (uint64_t)(x + 0.5) : (uint64_t)TICKS_MAX;
 }
@@ -123,8 +143,8 @@ double htc__scale_power(double base, double x)
 
 htc_status htc_scale_law_check(const htc_scale_law *law)
 {
-    static const double spread_max[] = { 0, 1, 0, 10 };
-    if (!law || law->kind > HTC_SCALE_LOGNORMAL || law->reserved)
+    static const double spread_max[] = { 0, 1, 0, 10, 0, 0 };
+    if (!law || law->kind > HTC_SCALE_MTC_SUBSECOND || law->reserved)
         return HTC_EINVAL;
     return law->mean_ns >= 0 && law->mean_ns < 1e19 && law->spread >= 0 && law->spread <= spread_max[law->kind] ? HTC_OK : HTC_EINVAL;
 }
