@@ -27,6 +27,8 @@
  * lengths differ by the speeds of the CPUs; a grid has 1024 latencies and as many speeds, the quantiles of their laws; estimators take no CPUs; a sideways move
  * takes no time; while an outage lasts nothing starts, and what ran is lost.
  *
+ * A job whose tasks are longer than any time without an eviction would never end: it fails after task_attempts.
+ *
  * Threads: pure: runs share nothing.   Allocation: through env; given back when the run is over.   Source: doc/papers.md#hierarchy, "Scheduling Mixed
  * Workloads in Multi-grids: The Grid Execution Hierarchy" (HPDC 2006), sections 5 and 6.
  */
@@ -118,7 +120,8 @@ typedef struct htc_sim_grids_stream {
 typedef enum htc_sim_grids_fate {
     HTC_SIM_GRIDS_COMPLETED = 0,
     HTC_SIM_GRIDS_REJECTED,  /**< no level takes it */
-    HTC_SIM_GRIDS_TERMINATED /**< overdue on the lowest level, with partial results */
+    HTC_SIM_GRIDS_TERMINATED, /**< overdue on the lowest level, with partial results */
+    HTC_SIM_GRIDS_FAILED     /**< its tasks were lost too often: task_attempts */
 } htc_sim_grids_fate;
 
 /** A job at its end. Times add up to ended - arrival. */
@@ -140,7 +143,7 @@ typedef struct htc_sim_grids_end {
     htc_ns   flow;        /**< flow control, after the last task */
     double   work_s;      /**< CPU time of tasks that were done */
     double   evicted_s;   /**< CPU time lost by evictions, preemptions and outages */
-    double   moved_s;     /**< CPU time lost by moves, or by its termination */
+    double   moved_s;     /**< CPU time lost by moves, or by its termination or failure */
     uint64_t started;     /**< tasks that were handed in, in all queues */
     uint64_t evicted;     /**< of these */
     uint32_t tasks;       /**< that it was split into, where it ended */
@@ -198,6 +201,9 @@ typedef struct htc_sim_grids_options {
     void (*end)(void *ctx, const htc_sim_grids_end *end);
     void *ctx; /**< handed to both */
     const htc_scale_host *host; /**< borrowed; NULL: every default */
+    uint32_t task_attempts; /**< a job fails when tasks of it were lost (to evictions, preemptions and outages) so often for each task that it has
+                                 still to do, and none was done meanwhile; 0: 10; UINT32_MAX: never */
+    uint32_t reserved2;     /**< 0 */
 } htc_sim_grids_options;
 
 /** Jobs that ended in one queue, or that are of one class. Means are those of the completed ones. */
@@ -205,6 +211,7 @@ typedef struct htc_sim_grids_result {
     uint64_t completed;    /**< jobs */
     uint64_t rejected;     /**< jobs */
     uint64_t terminated;   /**< jobs */
+    uint64_t failed;       /**< jobs */
     double   response_s;   /**< from submission until the end */
     double   response_50_s; /**< half of them took at most so long, within 9 % */
     double   response_95_s; /**< likewise 95 % */
@@ -219,7 +226,7 @@ typedef struct htc_sim_grids_result {
     double   cpus;         /**< that a job of several tasks had, as in htc_sim_grids_end; over those that wanted more */
     double   work_s;       /**< CPU time of tasks that were done, all jobs together */
     double   evicted_s;    /**< CPU time lost by evictions, preemptions and outages; of a queue: there */
-    double   moved_s;      /**< CPU time lost by moves and terminations; of a queue: there */
+    double   moved_s;      /**< CPU time lost by moves, terminations and failures; of a queue: there */
     uint64_t started;      /**< tasks handed in; of a queue: there */
     uint64_t evicted;      /**< of these */
     uint64_t out[HTC_HIERARCHY_REASONS]; /**< of a queue: jobs told to leave, by reason */
@@ -233,6 +240,7 @@ typedef struct htc_sim_grids_report {
     uint64_t completed;   /**< jobs */
     uint64_t rejected;    /**< jobs */
     uint64_t terminated;  /**< jobs */
+    uint64_t failed;      /**< jobs */
     uint64_t moves;       /**< of jobs, queue to queue */
     uint64_t tasks;       /**< that were handed in */
     uint64_t evicted;     /**< of these */
@@ -240,7 +248,7 @@ typedef struct htc_sim_grids_report {
     uint64_t memory;      /**< bytes of the model and the engine, at most */
     double   work_s;      /**< CPU time of tasks that were done, in core seconds */
     double   evicted_s;   /**< lost by evictions, preemptions and outages */
-    double   moved_s;     /**< lost by moves and terminations */
+    double   moved_s;     /**< lost by moves, terminations and failures */
     double   busy_s;      /**< from starts to ends of tasks: the sum of these three */
     double   held_s;      /**< CPU time that tasks held: with their latencies */
     htc_scale_report scale; /**< of the engine, its size set by the callee; its tasks are our jobs, their length flow control. wrong: what is not conserved */

@@ -36,7 +36,7 @@ ends 0 grids --jobs-in-all 300 --json
 python3 - "$dir/out" << 'PY'
 import json, sys
 run = json.load(open(sys.argv[1]))
-assert run["wrong"] == "" and run["jobs"] == 300 == run["completed"] + run["rejected"] + run["terminated"], run
+assert run["wrong"] == "" and run["jobs"] == 300 == run["completed"] + run["rejected"] + run["terminated"] + run["failed"], run
 assert [q["name"] for q in run["queues"]] == ["Q1", "Q2", "Q3", "Q4"] and [c["name"] for c in run["classes"]] == ["small", "medium", "large", "huge"], run
 assert abs(run["busy_core_s"] - run["work_core_s"] - run["evicted_core_s"] - run["moved_core_s"]) < 1, run
 for q in run["queues"]:

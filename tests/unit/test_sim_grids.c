@@ -310,9 +310,8 @@ static void any_run(htc_rng *rng, htc_sim_grids_options *o, const htc_sim_grids_
 
 Test(sim_grids, loses_nothing_and_is_the_same_again)
 {
-    uint64_t moves = 0, terminated = 0;
-    /* not more, in no form: some draws, 45 the first, have jobs that can never end, and the model goes on for ever */
-    PROPERTY_OF (rng, getenv("HTC_TEST_SEED") ? property_first() + 1 : 41) {
+    uint64_t moves = 0, terminated = 0, failed = 0;
+    PROPERTY (rng, 120) {
         htc_sim_grids_options *o;
         htc_sim_grids_profile *p = profile(HTC_SIM_GRIDS_STREAM, &o);
         htc_sim_grids_parts    part;
@@ -325,7 +324,7 @@ Test(sim_grids, loses_nothing_and_is_the_same_again)
         HOLDS(htc_sim_grids_run(NULL, o, &again, NULL, NULL, NULL) == HTC_OK);
         cr_assert(eq(str, r.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
         HOLDS(r.scale.hash == again.scale.hash);
-        HOLDS(r.completed + r.rejected + r.terminated == o->stream.jobs);
+        HOLDS(r.completed + r.rejected + r.terminated + r.failed == o->stream.jobs);
         double   work = 0, lost = 0, by_class = 0;
         uint64_t started = 0, evicted = 0, ended = 0;
         for (uint32_t i = 0; i < r.n_queues; i++) {
@@ -333,7 +332,7 @@ Test(sim_grids, loses_nothing_and_is_the_same_again)
             lost += q[i].evicted_s + q[i].moved_s;
             started += q[i].started;
             evicted += q[i].evicted;
-            ended += q[i].completed + q[i].rejected + q[i].terminated;
+            ended += q[i].completed + q[i].rejected + q[i].terminated + q[i].failed;
         }
         for (int i = 0; i < 4; i++)
             by_class += k[i].work_s + k[i].evicted_s + k[i].moved_s;
@@ -342,9 +341,49 @@ Test(sim_grids, loses_nothing_and_is_the_same_again)
         HOLDS(r.held_s >= r.busy_s - 1e-6);
         moves += r.moves;
         terminated += r.terminated;
+        failed += r.failed;
         htc_sim_grids_profile_destroy(p);
     }
-    cr_expect(moves > 20 && terminated > 0, "%llu moves, %llu terminations", (unsigned long long)moves, (unsigned long long)terminated);
+    cr_expect(getenv("HTC_TEST_SEED") || (moves > property_times(60) && terminated > 0), "%llu moves, %llu terminations", (unsigned long long)moves, (unsigned long long)terminated);
+    cr_expect(getenv("HTC_TEST_SEED") || getenv("HTC_TEST_LIGHT") || failed > 0, "no job failed");
+}
+
+/* ---- jobs that can never end ---- */
+
+static void note_fate(void *ctx, const htc_sim_grids_end *e)
+{
+    ((htc_sim_grids_end *)ctx)[e->job] = *e;
+}
+
+/* A job of 1000 h on a grid with an eviction each quarter of an hour: it fails with the attempt that the options name, and the one after it has the grid. */
+Test(sim_grids, a_job_that_can_never_end_fails)
+{
+    uint32_t              zero = 0;
+    htc_hierarchy_grid    grid = { .cpus = 2 };
+    htc_hierarchy_queue   queue = { .level = 1, .next = HTC_HIERARCHY_NOWHERE, .grids = &zero, .grid_count = 1, .te_ns = 3600 * S, .tq_ns = 3600 * S, .cpus = 2, .kflops = 1000,
+                                    .policies = HTC_HIERARCHY_NO_POLICY };
+    htc_sim_grids_grid    more = { .size = sizeof more, .kflops = 1000, .evict_per_h = 4 };
+    htc_sim_grids_queue   split = { .size = sizeof split };
+    htc_sim_grids_class   class = { .size = sizeof class };
+    htc_sim_grids_job     jobs[3] = { { .size = sizeof *jobs, .kflop = 1000 * 1000 * HOUR, .tasks = 1 },
+                                      { .size = sizeof *jobs, .kflop = 1000 * 3000 * HOUR, .tasks = 3 },
+                                      { .size = sizeof *jobs, .kflop = 1000, .tasks = 1, .arrival = S } };
+    htc_sim_grids_end     end[3];
+    htc_hierarchy_options h = { .size = sizeof h, .grids = &grid, .grid_count = 1, .queues = &queue, .queue_count = 1 };
+    htc_sim_grids_options o = { .size = sizeof o, .seed = 5, .hierarchy = &h, .grids = &more, .queues = &split, .classes = &class, .n_classes = 1, .jobs = jobs, .n_jobs = 3,
+                                .end = note_fate, .ctx = end };
+    for (uint32_t attempts = 0; attempts < 5; attempts++) {
+        htc_sim_grids_report r = { .size = sizeof r };
+        htc_sim_grids_result q;
+        uint32_t             each = attempts ? attempts : 10;
+        o.task_attempts = attempts;
+        cr_assert(eq(int, htc_sim_grids_run(NULL, &o, &r, &q, NULL, NULL), HTC_OK));
+        cr_expect(eq(str, r.scale.wrong, "") && eq(u64, r.failed, 2) && eq(u64, r.completed, 1) && eq(u64, q.failed, 2) && eq(u64, q.completed, 1));
+        cr_expect(eq(u32, end[0].fate, HTC_SIM_GRIDS_FAILED) && eq(u64, end[0].evicted, each) && eq(u64, end[0].started, each));
+        cr_expect(eq(u32, end[1].fate, HTC_SIM_GRIDS_FAILED) && eq(u64, end[1].evicted, 3 * each) && end[1].started >= 3 * each && end[1].started < 3 * each + 2);
+        cr_expect(eq(u32, end[2].fate, HTC_SIM_GRIDS_COMPLETED));
+        cr_expect(r.work_s > 0.999 && r.work_s < 1.001 && r.evicted_s > 0);
+    }
 }
 
 /* The hash that gcc and clang, optimised and sanitised, come to. */

@@ -21,6 +21,7 @@ static const setting table[] = {
     { "hierarchy.move", SET_SPAN, "0", 0, 0, "a span" },
     { "hierarchy.rest", SET_SPAN, "2h", 0, 0, "a span" },
     { "hierarchy.shelter", SET_SPAN, "30min", 0, 0, "a span" },
+    { "hierarchy.attempts", SET_COUNT, "10", 1, 4294967295.0, "a number from 1 to 4294967295, which is without bound" },
     { "hierarchy.active", SET_COUNT, "0", 0, 16777216, "a number from 0 to 16777216" },
     { "grid.*.cpus", SET_COUNT, "100", 1, 16777216, "a number from 1 to 16777216" },
     { "grid.*.max_jobs", SET_COUNT, "0", 0, 16777216, "a number; 0: as many as it has CPUs" },
@@ -271,6 +272,7 @@ static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_e
     g->options.rest_ns = settings_span(s, "hierarchy.rest");
     g->options.shelter_ns = settings_span(s, "hierarchy.shelter");
     g->options.active_max = settings_count(s, "hierarchy.active");
+    g->options.task_attempts = (uint32_t)settings_count(s, "hierarchy.attempts");
     g->options.stream = (htc_sim_grids_stream){ .jobs = settings_count(s, "workload.jobs"), .burst = settings_real(s, "workload.burst"), .gap = settings_law(s, "workload.gap"),
                                                 .burst_gap = settings_law(s, "workload.burst_gap") };
     g->options.sample_ns = g->course ? sample_of(g, s) : 0;
@@ -370,10 +372,11 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     return 0;
 }
 
-enum { COMPLETED, REJECTED, TERMINATED, RESPONSE_FIRST, RESPONSE_LAST, CLASS_FIRST, CLASS_LAST, WORK, EVICTED, MOVED, MOVES };
+enum { COMPLETED, REJECTED, TERMINATED, FAILED, RESPONSE_FIRST, RESPONSE_LAST, CLASS_FIRST, CLASS_LAST, WORK, EVICTED, MOVED, MOVES };
 static const measure measures[] = { [COMPLETED] = { "completed", 1 },
                                     [REJECTED] = { "rejected", 1 },
                                     [TERMINATED] = { "terminated", 1 },
+                                    [FAILED] = { "failed", 1 },
                                     [RESPONSE_FIRST] = { "response_top_s", 1 },
                                     [RESPONSE_LAST] = { "response_lowest_s", 1 },
                                     [CLASS_FIRST] = { "response_first_class_s", 1 },
@@ -393,6 +396,7 @@ static void outcome_of(const void *run, outcome *o)
     o->value[COMPLETED] = (double)r->completed;
     o->value[REJECTED] = (double)r->rejected;
     o->value[TERMINATED] = (double)r->terminated;
+    o->value[FAILED] = (double)r->failed;
     o->value[RESPONSE_FIRST] = g->by_queue[0].response_s;
     o->value[RESPONSE_LAST] = r->n_queues ? g->by_queue[r->n_queues - 1].response_s : 0;
     o->value[CLASS_FIRST] = g->by_class[0].response_s;

@@ -71,8 +71,8 @@ static int write_course(const char *folder, const grids_run *g, const char *suff
 
 static void write_result(FILE *out, const char *kind, const char *name, const htc_sim_grids_result *r)
 {
-    fprintf(out, "%s,%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%" PRIu64 ",%" PRIu64 "\n", kind, name, r->completed, r->rejected,
-            r->terminated, r->response_s, r->response_50_s, r->response_95_s, r->estimating_s, r->queued_s, r->grid_queued_s, r->running_s, r->moving_s, r->flow_s, r->work_s, r->evicted_s,
+    fprintf(out, "%s,%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%" PRIu64 ",%" PRIu64 "\n", kind, name, r->completed, r->rejected,
+            r->terminated, r->failed, r->response_s, r->response_50_s, r->response_95_s, r->estimating_s, r->queued_s, r->grid_queued_s, r->running_s, r->moving_s, r->flow_s, r->work_s, r->evicted_s,
             r->moved_s, r->started, r->evicted);
 }
 
@@ -81,7 +81,7 @@ static int write_results(const char *folder, const grids_run *g, const char *suf
     FILE *out = plot_open(folder, "results", suffix, "csv");
     if (!out)
         return -1;
-    fputs("kind,name,completed,rejected,terminated,response_s,response_50_s,response_95_s,estimating_s,queued_s,grid_queued_s,running_s,moving_s,flow_s,work_s,evicted_s,moved_s,started,evicted\n",
+    fputs("kind,name,completed,rejected,terminated,failed,response_s,response_50_s,response_95_s,estimating_s,queued_s,grid_queued_s,running_s,moving_s,flow_s,work_s,evicted_s,moved_s,started,evicted\n",
           out);
     for (size_t q = 0; q < g->report.n_queues; q++)
         write_result(out, "queue", name_of(g, q), &g->by_queue[q]);
@@ -118,10 +118,10 @@ static void json_result(const char *name, const htc_sim_grids_result *r)
 {
     printf("{\"name\":");
     say_text(name);
-    printf(",\"completed\":%" PRIu64 ",\"rejected\":%" PRIu64 ",\"terminated\":%" PRIu64 ",\"response_s\":%.6f,\"response_50_s\":%.6f,\"response_95_s\":%.6f,\"response_max_s\":%.6f"
+    printf(",\"completed\":%" PRIu64 ",\"rejected\":%" PRIu64 ",\"terminated\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"response_s\":%.6f,\"response_50_s\":%.6f,\"response_95_s\":%.6f,\"response_max_s\":%.6f"
            ",\"estimating_s\":%.6f,\"queued_s\":%.6f,\"grid_queued_s\":%.6f,\"running_s\":%.6f,\"moving_s\":%.6f,\"flow_s\":%.6f,\"tasks\":%.6f,\"cpus\":%.6f,\"work_core_s\":%.6f"
            ",\"evicted_core_s\":%.6f,\"moved_core_s\":%.6f,\"started\":%" PRIu64 ",\"evicted\":%" PRIu64 "}",
-           r->completed, r->rejected, r->terminated, r->response_s, r->response_50_s, r->response_95_s, r->response_max_s, r->estimating_s, r->queued_s, r->grid_queued_s, r->running_s,
+           r->completed, r->rejected, r->terminated, r->failed, r->response_s, r->response_50_s, r->response_95_s, r->response_max_s, r->estimating_s, r->queued_s, r->grid_queued_s, r->running_s,
            r->moving_s, r->flow_s, r->tasks, r->cpus, r->work_s, r->evicted_s, r->moved_s, r->started, r->evicted);
 }
 
@@ -130,9 +130,9 @@ static void json_run(const grids_run *g)
     const htc_sim_grids_report *r = &g->report;
     const htc_scale_report     *s = &r->scale;
     printf("{\"system\":\"%s\",\"cpus\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"jobs\":%" PRIu64 ",\"completed\":%" PRIu64 ",\"rejected\":%" PRIu64
-           ",\"terminated\":%" PRIu64 ",\"moves\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"evicted\":%" PRIu64 ",\"makespan_s\":%.6f,\"work_core_s\":%.6f,\"evicted_core_s\":%.6f"
+           ",\"terminated\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"moves\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"evicted\":%" PRIu64 ",\"makespan_s\":%.6f,\"work_core_s\":%.6f,\"evicted_core_s\":%.6f"
            ",\"moved_core_s\":%.6f,\"busy_core_s\":%.6f,\"held_core_s\":%.6f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           systems[g->options.system], g->cpus, g->options.seed, r->interrupted ? "true" : "false", s->submitted, r->completed, r->rejected, r->terminated, r->moves, r->tasks, r->evicted,
+           systems[g->options.system], g->cpus, g->options.seed, r->interrupted ? "true" : "false", s->submitted, r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted,
            (double)s->makespan / 1e9, r->work_s, r->evicted_s, r->moved_s, r->busy_s, r->held_s, s->events, r->memory, g->seconds, s->hash);
     say_text(s->wrong);
     printf(",\"queues\":[");
@@ -150,14 +150,14 @@ static void json_run(const grids_run *g)
 
 static void say_head(const char *what)
 {
-    printf("\n%-12s %9s %8s %8s %11s %11s %10s %10s %10s %11s %8s\n", what, "completed", "rejected", "ended", "response s", "95 % s", "estimate s", "queued s", "grid q. s", "running s",
+    printf("\n%-12s %9s %8s %8s %8s %11s %11s %10s %10s %10s %11s %8s\n", what, "completed", "rejected", "ended", "failed", "response s", "95 % s", "estimate s", "queued s", "grid q. s", "running s",
            "lost");
 }
 
 static void say_result(const char *name, const htc_sim_grids_result *r)
 {
     double all = r->work_s + r->evicted_s + r->moved_s;
-    printf("%-12s %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %11.1f %11.1f %10.1f %10.1f %10.1f %11.1f %7.2f%%\n", name, r->completed, r->rejected, r->terminated, r->response_s,
+    printf("%-12s %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %11.1f %11.1f %10.1f %10.1f %10.1f %11.1f %7.2f%%\n", name, r->completed, r->rejected, r->terminated, r->failed, r->response_s,
            r->response_95_s, r->estimating_s, r->queued_s, r->grid_queued_s, r->running_s, all > 0 ? 100 * (r->evicted_s + r->moved_s) / all : 0);
 }
 
@@ -174,12 +174,12 @@ void grids_say(const void *run, int json)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
     printf("%" PRIu64 " jobs on %" PRIu64 " CPUs of %zu grids, system %s; a tick is %g s\n", s->submitted, g->cpus, g->hierarchy.grid_count, systems[g->options.system],
            (double)g->options.tick_ns / 1e9);
-    printf("jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results; %" PRIu64 " moves\n"
+    printf("jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results, %" PRIu64 " failed; %" PRIu64 " moves\n"
            "tasks        %" PRIu64 " handed in, %" PRIu64 " of them evicted\n"
-           "CPU time     %.0f h of work; %.0f h lost by evictions, %.0f h by moves and terminations\n"
+           "CPU time     %.0f h of work; %.0f h lost by evictions, %.0f h by moves, terminations and failures\n"
            "makespan     %.1f s\n"
            "run          %" PRIu64 " events in %.2f s (%.0f ns an event), %.1f MiB, hash %016" PRIx64 "\n",
-           r->completed, r->rejected, r->terminated, r->moves, r->tasks, r->evicted, r->work_s / 3600, r->evicted_s / 3600, r->moved_s / 3600, (double)s->makespan / 1e9, s->events,
+           r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted, r->work_s / 3600, r->evicted_s / 3600, r->moved_s / 3600, (double)s->makespan / 1e9, s->events,
            g->seconds, s->events ? g->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
     say_head("queue");
     for (size_t q = 0; q < r->n_queues; q++)

@@ -184,7 +184,11 @@ static void lose_task(grids *m, uint32_t t)
     if (j->listed)
         m->queue[j->queue].waiting++;
     look_at_cpus(j);
-    ok(m, htc_hierarchy_task_lost(m->hierarchy, job, m->task[t].number, htc__grids_now(m)));
+    if (!ok(m, htc_hierarchy_task_lost(m->hierarchy, job, m->task[t].number, htc__grids_now(m))))
+        return;
+    j->in_vain++;
+    if (m->options.task_attempts != UINT32_MAX && j->in_vain >= (uint64_t)m->options.task_attempts * j->tasks)
+        htc__grids_job_failed(m, job);
 }
 
 void htc__grids_cut_job(grids *m, uint32_t job)
@@ -218,6 +222,7 @@ static void task_event(grids *m, uint32_t t)
         (void)stop_task(m, t);
         free_place(m, t);
         j->tasks--;
+        j->in_vain = 0;
         j->left -= j->part;
         j->work += length;
         m->work += length;

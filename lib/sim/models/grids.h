@@ -38,7 +38,7 @@ typedef struct grids_job {
     uint64_t until;                /* of its estimation */
     uint64_t had, looks;           /* had: CPUs, summed over looks */
     uint64_t started;              /* tasks handed in */
-    uint32_t evictions, again, fixed; /* again: waiting tasks that were evicted; fixed: tasks that it always has; 0: it is split */
+    uint32_t evictions, again, fixed, in_vain; /* in_vain: tasks lost since one was done; again: waiting tasks that were evicted; fixed: tasks that it always has; 0: it is split */
     uint32_t tasks, waiting, running; /* of these tasks: still to do, of those no CPU, with a CPU */
     uint32_t split, first_task, next_number;
     uint32_t queue, to, kind, moves;
@@ -124,7 +124,7 @@ typedef struct grids {
     uint64_t begins, ends;             /* sums of ticks of tasks that ran, modulo 2^64 */
     uint64_t work, evicted, moved, held; /* CPU ticks */
     uint64_t carried;                    /* of tasks that were cut for a move: until it is over the hierarchy counts them */
-    uint64_t completed, rejected, terminated, moves, handed_in, evictions;
+    uint64_t completed, rejected, terminated, failed, moves, handed_in, evictions;
     double   undone;                   /* KFlop of completed jobs that no task did, or that were done twice; relative */
 } grids;
 
@@ -152,6 +152,7 @@ void htc__grids_arrivals(grids *m);
 void htc__grids_next_arrival(grids *m);
 void htc__grids_job_event(grids *m, uint32_t job);
 void htc__grids_job_done(grids *m, uint32_t job);
+void htc__grids_job_failed(grids *m, uint32_t job);
 void htc__grids_phase(grids *m, grids_job *j, uint8_t phase);
 void htc__grids_limits(grids *m); /* whatever is due */
 void htc__grids_look(grids *m);   /* at all grids */

@@ -64,6 +64,7 @@ static void add(grids_tally *t, const grids *m, const grids_job *j)
     r->completed += j->fate == HTC_SIM_GRIDS_COMPLETED;
     r->rejected += j->fate == HTC_SIM_GRIDS_REJECTED;
     r->terminated += j->fate == HTC_SIM_GRIDS_TERMINATED;
+    r->failed += j->fate == HTC_SIM_GRIDS_FAILED;
     if (j->fate != HTC_SIM_GRIDS_COMPLETED)
         return;
     double response = seconds(m, now - j->arrival);
@@ -106,6 +107,7 @@ static void closes(grids *m, uint32_t job)
     m->completed += j->fate == HTC_SIM_GRIDS_COMPLETED;
     m->rejected += j->fate == HTC_SIM_GRIDS_REJECTED;
     m->terminated += j->fate == HTC_SIM_GRIDS_TERMINATED;
+    m->failed += j->fate == HTC_SIM_GRIDS_FAILED;
     add(&m->by_queue[j->queue], m, j);
     add(&m->by_class[j->kind], m, j);
     grids_tally *t = &m->by_class[j->kind];
@@ -146,6 +148,20 @@ void htc__grids_job_done(grids *m, uint32_t job)
 {
     if (ok(m, htc_hierarchy_remove(m->hierarchy, job, htc__grids_now(m))))
         close_job(m, job, HTC_SIM_GRIDS_COMPLETED);
+}
+
+/* It ends without its results: the tasks that still run are stopped. */
+static void end_early(grids *m, uint32_t job, uint8_t fate)
+{
+    list(m, &m->job[job], 0);
+    htc__grids_cut_job(m, job);
+    if (ok(m, htc_hierarchy_remove(m->hierarchy, job, htc__grids_now(m))))
+        close_job(m, job, fate);
+}
+
+void htc__grids_job_failed(grids *m, uint32_t job)
+{
+    end_early(m, job, HTC_SIM_GRIDS_FAILED);
 }
 
 /* ---- what it is told ---- */
@@ -261,10 +277,7 @@ static void obey(grids *m, uint32_t job, const htc_hierarchy_decision *d)
         close_job(m, job, HTC_SIM_GRIDS_REJECTED);
         break;
     case HTC_HIERARCHY_TERMINATE:
-        list(m, j, 0);
-        htc__grids_cut_job(m, job);
-        if (ok(m, htc_hierarchy_remove(m->hierarchy, job, htc__grids_now(m))))
-            close_job(m, job, HTC_SIM_GRIDS_TERMINATED);
+        end_early(m, job, HTC_SIM_GRIDS_TERMINATED);
         break;
     case HTC_HIERARCHY_STAY:
         break;

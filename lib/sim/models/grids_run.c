@@ -5,7 +5,8 @@
 #include "core/util.h"
 #include "sim/models/grids.h"
 
-#define ACTIVE_DEFAULT 65536
+#define ACTIVE_DEFAULT   65536
+#define ATTEMPTS_DEFAULT 10 /* as job.max_retries of the hierarchy */
 
 /* ---- options ---- */
 
@@ -42,7 +43,8 @@ static htc_status known(const htc_sim_grids_options *in, htc_sim_grids_options *
     htc_status                   status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_grids_options, active_max)) : HTC_EINVAL;
     const htc_hierarchy_options *h = o->hierarchy;
     o->tick_ns = o->tick_ns ? o->tick_ns : HTC_MS;
-    if (status == HTC_OK && (o->reserved || o->system > HTC_SIM_GRIDS_FCFS || !h || h->size < sizeof *h || !h->grids || !h->queues || h->grid_count < 1 ||
+    o->task_attempts = o->task_attempts ? o->task_attempts : ATTEMPTS_DEFAULT;
+    if (status == HTC_OK && (o->reserved || o->reserved2 || o->system > HTC_SIM_GRIDS_FCFS || !h || h->size < sizeof *h || !h->grids || !h->queues || h->grid_count < 1 ||
                              h->grid_count > HTC_HIERARCHY_GRIDS_MAX || h->queue_count < 1 || h->queue_count > HTC_HIERARCHY_QUEUES_MAX || !o->grids || !o->queues ||
                              !o->classes || o->n_classes < 1 || o->n_classes > HTC_SIM_GRIDS_CLASSES_MAX || total_of(o) < 1 || total_of(o) > HTC_SIM_GRIDS_JOBS_MAX ||
                              o->active_max > HTC_SIM_GRIDS_ACTIVE_MAX || cpus_of(h) > HTC_SIM_GRIDS_CPUS_MAX))
@@ -450,9 +452,9 @@ static void check(const grids *m, htc_sim_grids_report *r)
         busy += m->grid[g].busy;
     if (r->interrupted || r->scale.wrong[0])
         return;
-    if (m->left || m->active || m->completed + m->rejected + m->terminated != m->total)
-        snprintf(r->scale.wrong, sizeof r->scale.wrong, "of %llu jobs %llu were completed, %llu rejected and %llu terminated", (unsigned long long)m->total,
-                 (unsigned long long)m->completed, (unsigned long long)m->rejected, (unsigned long long)m->terminated);
+    if (m->left || m->active || m->completed + m->rejected + m->terminated + m->failed != m->total)
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "of %llu jobs %llu were completed, %llu rejected, %llu terminated, and %llu failed", (unsigned long long)m->total,
+                 (unsigned long long)m->completed, (unsigned long long)m->rejected, (unsigned long long)m->terminated, (unsigned long long)m->failed);
     else if (busy)
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu CPUs are busy in the end", (unsigned long long)busy);
     else if (m->ends - m->begins != m->work + lost)
@@ -475,6 +477,7 @@ static void tell(const grids *m, htc_sim_grids_report *r)
     r->completed = m->completed;
     r->rejected = m->rejected;
     r->terminated = m->terminated;
+    r->failed = m->failed;
     r->moves = m->moves;
     r->tasks = m->handed_in;
     r->evicted = m->evictions;
