@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "values.h"
+
 /* ---- its settings ---- */
 
 static const setting table[] = {

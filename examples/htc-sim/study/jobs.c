@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "values.h"
+
 /* ---- its settings ---- */
 
 const char *const jobs_policies[] = { "monitored", "random", "central" };
