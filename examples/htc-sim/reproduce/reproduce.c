@@ -109,6 +109,21 @@ static void report_folder(reproduction *r, words *w)
     r->plot = r->plot ? r->plot : w->pictures;
 }
 
+/* For the commands of series: where htc-sim and the experiments are. */
+static void tell_commands(const words *w)
+{
+    char    self[1024], *absolute = realpath(w->from, NULL);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = '\0';
+        *strrchr(self, '/') = '\0';
+        setenv("HTC_SIM_BIN", self, 1);
+    }
+    if (absolute)
+        setenv("HTC_SIM_FROM", absolute, 1);
+    free(absolute);
+}
+
 /* ---- the files ---- */
 
 static int refuse(const htc_error *e)
@@ -222,6 +237,7 @@ int reproduce_command(int argc, char **argv)
         report_folder(&r, &w);
     if (ends == EXIT_FINE)
         ends = find_files(&r, &w);
+    tell_commands(&w);
     if (ends == EXIT_FINE && r.list)
         list(&r);
     else if (ends == EXIT_FINE)
