@@ -1,6 +1,6 @@
 /**
  * @file htcsched/sim_fairshare.h
- * @brief Many users share one cluster: the scale model of the gateway's fair sharing.
+ * @brief Many users share one or several clusters: the scale model of the gateway's fair sharing.
  *
  * Library htcsched-sim (`pkg-config --libs htcsched-sim`).
  *
@@ -17,8 +17,11 @@
  *
  * `htc-sim fairshare` is this from the command line.
  *
- * What is simplified: an agent has one slot; a mark to give a core back is not tied to an agent: the user's first agent to end a task leaves; nothing
- * fails; the gateway, its store and the network are the delays of the options.
+ * Several clusters have a batch system each, which takes the jobs that agents are one after the other and may hold them; agents may die; other users
+ * have jobs there. The same tasks can be given to the batch systems alone, a job each, to compare.
+ *
+ * What is simplified: an agent has one slot; a mark to give a core back is not tied to an agent: the user's first agent to end a task leaves; the
+ * gateway, its store and the network are the delays of the options.
  *
  * Threads: pure: runs share nothing.   Allocation: through env; given back when the run is over.   Source: doc/papers.md#allot, equation 1.
  */
@@ -57,6 +60,51 @@ typedef struct htc_sim_fairshare_job {
     htc_scale_law length;   /**< of a task */
 } htc_sim_fairshare_job;
 
+/** There are at most this many clusters. */
+#define HTC_SIM_FAIRSHARE_CLUSTERS_MAX 256
+
+/** A cluster with its batch system; every field's zero but that of cores is a default. */
+typedef struct htc_sim_fairshare_cluster {
+    size_t        size;       /**< sizeof(htc_sim_fairshare_cluster), of all of an array the same */
+    uint64_t      cores;      /**< at least 1, all together at most HTC_SIM_FAIRSHARE_CORES_MAX */
+    double        speed;      /**< of its cores: a task takes its length divided by this, 0.001 to 1000; 0: 1 */
+    htc_ns        service_ns; /**< the batch system starts one job after the other, and takes so long for each */
+    uint32_t      batch;      /**< agents of one user that are one job, at most; 0: 1 */
+    uint32_t      reserved;   /**< 0 */
+    double        hold;       /**< the probability that a job is held instead of started, 0 to 1, */
+    double        hold_rate;  /**< and what is added to it for each job that has started or ended in the last second. The end of an agent is that of a
+                                   job if batch is 1 */
+    htc_ns        life_ns;    /**< until an agent dies, on average, exponentially distributed; 0: never */
+    htc_scale_law others_gap; /**< from one job of other users to the next; a job is one core for others_length. Mean 0: there are none */
+    htc_scale_law others_length; /**< of these jobs */
+    uint64_t      others;     /**< of these jobs that have a core in the beginning, at most cores */
+} htc_sim_fairshare_cluster;
+
+/** What became of a cluster. */
+typedef struct htc_sim_fairshare_cluster_result {
+    uint64_t agents; /**< that were started there */
+    uint64_t jobs;   /**< that its batch system was given: agents, or batches of them, or tasks */
+    uint64_t held;   /**< agents or tasks of these that were held */
+    uint64_t died;   /**< agents */
+    uint64_t tasks;  /**< that have begun there, without those whose agents died */
+    uint64_t others; /**< jobs of other users that have started */
+    double   work_s; /**< core time of these tasks */
+    double   lost_s; /**< core time of tasks whose agents have died */
+} htc_sim_fairshare_cluster_result;
+
+/** On which cluster an agent is started, among those with free cores. */
+typedef enum htc_sim_fairshare_choice {
+    HTC_SIM_FAIRSHARE_BEST = 0,  /**< the fastest; of these the one with the most free cores */
+    HTC_SIM_FAIRSHARE_FIRST = 1  /**< the first, as the gateway */
+} htc_sim_fairshare_choice;
+
+/** What is recorded of a task, once before it begins and once when it has ended; the agent waits for both. */
+typedef enum htc_sim_fairshare_records {
+    HTC_SIM_FAIRSHARE_UNRECORDED = 0, /**< nothing */
+    HTC_SIM_FAIRSHARE_SERIAL = 1,     /**< a server that takes record_ns for each record, one after the other */
+    HTC_SIM_FAIRSHARE_GROUPED = 2     /**< every sync_ns what waits is written in record_ns, together */
+} htc_sim_fairshare_records;
+
 /** How things are at a moment. */
 typedef struct htc_sim_fairshare_sample {
     size_t          size;    /**< sizeof(htc_sim_fairshare_sample) */
@@ -72,7 +120,7 @@ typedef struct htc_sim_fairshare_sample {
 typedef struct htc_sim_fairshare_options {
     size_t   size;       /**< sizeof(htc_sim_fairshare_options) */
     uint64_t seed;       /**< of the lengths */
-    uint64_t cores;      /**< of the cluster, 1 to HTC_SIM_FAIRSHARE_CORES_MAX */
+    uint64_t cores;      /**< of the cluster, 1 to HTC_SIM_FAIRSHARE_CORES_MAX; of several: clusters */
     uint32_t policy;     /**< htc_allot_policy; the gateway's default is HTC_ALLOT_MAXMIN */
     uint32_t min_agents; /**< as htc_allot_options */
     const htc_sim_fairshare_user *users; /**< borrowed */
@@ -97,6 +145,20 @@ typedef struct htc_sim_fairshare_options {
     const htc_scale_host *host; /**< borrowed; NULL: every default */
     const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
     const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
+    const htc_sim_fairshare_cluster *clusters; /**< borrowed; cores is then 0, or their sum. NULL: one of so many cores, all else default. Since: 0.2 */
+    size_t   n_clusters; /**< up to HTC_SIM_FAIRSHARE_CLUSTERS_MAX */
+    uint32_t choice;     /**< htc_sim_fairshare_choice */
+    uint32_t direct;     /**< 1: there are no agents: each task is a job of the batch system of the cluster that had the most free cores when its job arrived, in the
+                              order of arrival, and one that is held stays so. policy is not looked at */
+    uint32_t records;    /**< htc_sim_fairshare_records */
+    uint32_t estimated;  /**< with gamma: 1: how long a user's tasks take is known before the first has ended, as a wall time limit says; 0: as those of all users */
+    htc_ns   record_ns;  /**< as records says */
+    htc_ns   sync_ns;    /**< HTC_SIM_FAIRSHARE_GROUPED; 0: 5 ms */
+    htc_ns   held_ns;    /**< an agent that is held is cancelled after so long, and others are started; 0: 600 s */
+    htc_ns   lost_ns;    /**< an agent that has died is missed so much later: its core is free again and its task is the first that waits; 0: 30 s */
+    double   gamma;      /**< weights are those of htc_allot_profiled, with the weight as priority, made anew for each division; -1 to 1; 0: the weights alone */
+    htc_ns   weigh_ns;   /**< with gamma: cores are divided at least this often; 0: 5 s */
+    htc_sim_fairshare_cluster_result *cluster_results; /**< n_clusters of them, or one, filled when the run is over; NULL is fine */
 } htc_sim_fairshare_options;
 
 /** How one user fared. */
@@ -109,6 +171,7 @@ typedef struct htc_sim_fairshare_result {
     double   core_s;     /**< core time that agents held, in core seconds */
     double   work_s;     /**< core time of the tasks that were started */
     uint64_t agents;     /**< that were started */
+    uint64_t held;       /**< tasks that are held for good (direct) */
 } htc_sim_fairshare_result;
 
 /** How it went. */
@@ -123,7 +186,13 @@ typedef struct htc_sim_fairshare_report {
     double   efficiency;  /**< work, as a part of cores times makespan */
     double   idle_s;      /**< core time that was nobody's while a task waited, in core seconds */
     double   fairness;    /**< Jain's index of cores / weight over users with waiting tasks, mean of the samples; 1: none was taken */
-    htc_scale_report scale; /**< of the engine, its size set by the callee; wrong: what is not conserved */
+    htc_scale_report scale; /**< of the engine, its size set by the callee; wrong: what is not conserved. If direct, a task is submitted to it when it begins */
+    uint64_t cores;       /**< of all clusters. Since: 0.2 */
+    uint64_t held;        /**< agents that were held and started anew; if direct, tasks that are held for good */
+    uint64_t died;        /**< agents that have died */
+    double   lost_s;      /**< core time of tasks whose agents have died */
+    double   completed;   /**< tasks that have ended, as a part of those that were submitted */
+    double   response_s;  /**< from a task's submission until its end, mean of all */
 } htc_sim_fairshare_report;
 
 /**

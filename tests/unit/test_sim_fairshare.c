@@ -86,6 +86,32 @@ Test(sim_fairshare, has_the_published_makespans)
 
 /* ---- any run ---- */
 
+/* One to four clusters with all that may happen there. */
+static void draw_clusters(htc_rng *rng, htc_sim_fairshare_options *o)
+{
+    static htc_sim_fairshare_cluster clusters[4];
+    o->clusters = clusters;
+    o->n_clusters = 1 + htc_rng_below(rng, 4);
+    o->cores = 0;
+    for (size_t k = 0; k < o->n_clusters; k++) {
+        clusters[k] = (htc_sim_fairshare_cluster){ .size = sizeof *clusters, .cores = 8 + htc_rng_below(rng, 60), .speed = (double)htc_rng_below(rng, 4) / 2,
+                                                   .service_ns = htc_rng_below(rng, 2) * htc_rng_below(rng, 300 * HTC_MS), .batch = (uint32_t)htc_rng_below(rng, 20),
+                                                   .hold = (double)htc_rng_below(rng, 2) / 20, .hold_rate = (double)htc_rng_below(rng, 2) / 500,
+                                                   .life_ns = htc_rng_below(rng, 2) * (50 + htc_rng_below(rng, 500)) * S,
+                                                   .others_gap = { HTC_SCALE_EXPONENTIAL, 0, (double)(htc_rng_below(rng, 2) * htc_rng_below(rng, 5 * S)), 0 },
+                                                   .others_length = { HTC_SCALE_UNIFORM, 0, (double)htc_rng_below(rng, 30 * S), 1 }, .others = htc_rng_below(rng, 9) };
+        o->cores += clusters[k].cores;
+    }
+    o->choice = (uint32_t)htc_rng_below(rng, 2);
+    o->direct = htc_rng_below(rng, 4) == 0;
+    o->records = (uint32_t)htc_rng_below(rng, 3);
+    o->record_ns = htc_rng_below(rng, 30 * HTC_MS);
+    o->estimated = (uint32_t)htc_rng_below(rng, 2);
+    o->gamma = (double)htc_rng_below(rng, 3) / 2 - 0.5;
+    o->held_ns = 40 * S;
+    o->lost_ns = (htc_ns)htc_rng_below(rng, 20) * S;
+}
+
 static void draw_run(htc_rng *rng, htc_sim_fairshare_user *users, htc_sim_fairshare_job *jobs, htc_sim_fairshare_options *o)
 {
     *o = (htc_sim_fairshare_options){ .size = sizeof *o, .seed = htc_rng_next(rng), .cores = 1 + htc_rng_below(rng, 200), .policy = (uint32_t)htc_rng_below(rng, 4),
@@ -94,7 +120,9 @@ static void draw_run(htc_rng *rng, htc_sim_fairshare_user *users, htc_sim_fairsh
     htc_ns *delays[] = { &o->launch_ns, &o->pull_ns, &o->leave_ns, &o->gap_ns };
     for (int i = 0; i < 4; i++)
         *delays[i] = htc_rng_below(rng, 2) * htc_rng_below(rng, 3 * S);
-    if (o->policy == HTC_ALLOT_STATIC && o->cores < o->n_users)
+    if (htc_rng_below(rng, 2))
+        draw_clusters(rng, o);
+    else if (o->policy == HTC_ALLOT_STATIC && o->cores < o->n_users)
         o->cores = o->n_users;
     for (size_t u = 0; u < o->n_users; u++)
         users[u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = (double)(1 + htc_rng_below(rng, 5)) };
@@ -121,15 +149,16 @@ Test(sim_fairshare, loses_nothing_and_is_the_same_again)
         HOLDS(r.scale.hash == again.scale.hash);
         double   core_s = 0;
         uint64_t tasks = 0;
+        HOLDS(o.direct || r.completed == 1);
         for (size_t u = 0; u < o.n_users; u++) {
-            HOLDS(result[u].ended == result[u].tasks && result[u].core_s >= result[u].work_s - 1e-6);
+            HOLDS(result[u].ended + result[u].held == result[u].tasks && (o.direct || !result[u].held) && result[u].core_s >= result[u].work_s - 1e-6);
             core_s += result[u].core_s;
-            tasks += result[u].tasks;
+            tasks += result[u].ended;
         }
         HOLDS(tasks == r.scale.ended && core_s <= (double)o.cores * (double)r.scale.span / 1e9 + 1e-6);
         HOLDS(r.efficiency <= 1 + 1e-9 && r.fairness <= 1 + 1e-9);
         /* a policy that divides all leaves no core idle but between two divisions */
-        HOLDS(o.policy == HTC_ALLOT_STATIC || o.gap_ns || r.idle_s == 0);
+        HOLDS(o.policy == HTC_ALLOT_STATIC || o.gap_ns || o.clusters || r.idle_s == 0);
     }
 }
 
@@ -162,6 +191,187 @@ Test(sim_fairshare, is_the_same_run_everywhere)
     cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK));
     cr_expect(eq(str, r.scale.wrong, ""));
     cr_expect(eq(u64, r.scale.hash, UINT64_C(6808714755867986808)));
+}
+
+/* ---- clusters ---- */
+
+/* Tasks of one user on these clusters. */
+static htc_sim_fairshare_report bag_of(htc_sim_fairshare_options o, uint64_t tasks, htc_scale_law length, htc_sim_fairshare_cluster_result *results)
+{
+    static const htc_sim_fairshare_user user = { .size = sizeof user };
+    const htc_sim_fairshare_job         job = { .size = sizeof job, .tasks = tasks, .length = length };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    o.size = sizeof o;
+    o.users = &user;
+    o.jobs = &job;
+    o.n_users = o.n_jobs = 1;
+    o.cluster_results = results;
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK));
+    cr_expect(eq(str, r.scale.wrong, ""));
+    return r;
+}
+
+static htc_sim_fairshare_report bag(htc_sim_fairshare_options o, uint64_t tasks, double length_s, htc_sim_fairshare_cluster_result *results)
+{
+    return bag_of(o, tasks, (htc_scale_law){ .mean_ns = length_s * (double)S }, results);
+}
+
+static double seconds_of(const htc_sim_fairshare_report *r)
+{
+    return (double)r->scale.makespan / 1e9;
+}
+
+/* 4000 equal tasks on 128, 128, 184 and 514 cores: 5 rounds; on the last of these alone, where the batch system puts them, 8. */
+Test(sim_fairshare, integrates_clusters)
+{
+    const htc_sim_fairshare_cluster  all[4] = { { .size = sizeof *all, .cores = 128 }, { .size = sizeof *all, .cores = 128 }, { .size = sizeof *all, .cores = 184 }, { .size = sizeof *all, .cores = 514 } };
+    htc_sim_fairshare_cluster_result on[4];
+    htc_sim_fairshare_options        o = { .clusters = all, .n_clusters = 4 };
+    htc_sim_fairshare_report         r = bag(o, 4000, 10, on);
+    cr_expect(eq(u64, r.cores, 954) && eq(dbl, seconds_of(&r), 50));
+    for (int k = 0; k < 4; k++)
+        cr_expect(on[k].agents == all[k].cores && on[k].tasks >= 4 * all[k].cores, "cluster %d has %llu agents", k, (unsigned long long)on[k].agents);
+    o.direct = 1;
+    r = bag(o, 4000, 10, on);
+    cr_expect(eq(dbl, seconds_of(&r), 80));
+    cr_expect(eq(u64, on[3].tasks, 4000) && eq(u64, on[0].tasks, 0) && eq(u64, on[3].jobs, 4000));
+}
+
+/* Faster cores first, then where most are free; or in the order of the list. */
+Test(sim_fairshare, chooses_the_fastest_cluster)
+{
+    const htc_sim_fairshare_cluster  all[3] = { { .size = sizeof *all, .cores = 10 }, { .size = sizeof *all, .cores = 20, .speed = 2 }, { .size = sizeof *all, .cores = 30, .speed = 2 } };
+    htc_sim_fairshare_cluster_result on[3];
+    htc_sim_fairshare_options        o = { .clusters = all, .n_clusters = 3 };
+    htc_sim_fairshare_report         r = bag(o, 12, 10, on);
+    cr_expect(eq(u64, on[2].agents, 11) && eq(u64, on[1].agents, 1) && eq(dbl, seconds_of(&r), 5)); /* 30 and 20 free: ten there, then by turns */
+    o.choice = HTC_SIM_FAIRSHARE_FIRST;
+    r = bag(o, 12, 10, on);
+    cr_expect(eq(u64, on[0].agents, 10) && eq(u64, on[1].agents, 2) && eq(dbl, seconds_of(&r), 10));
+}
+
+/* 4000 tasks of 10 s on 300 cores; a job takes the batch system 0.1 s, a record 29 ms. */
+Test(sim_fairshare, has_the_systems_of_the_micro_benchmark)
+{
+    htc_sim_fairshare_cluster cluster = { .size = sizeof cluster, .cores = 300, .service_ns = 100 * HTC_MS };
+    htc_sim_fairshare_options o = { .clusters = &cluster, .n_clusters = 1, .direct = 1 };
+    htc_sim_fairshare_report  r = bag(o, 4000, 10, NULL);
+    cr_expect(eq(dbl, seconds_of(&r), 410));
+    o.direct = 0;
+    cluster.batch = 300;
+    r = bag(o, 4000, 10, NULL);
+    cr_expect(eq(dbl, seconds_of(&r), 140.1));
+    o.records = HTC_SIM_FAIRSHARE_GROUPED;
+    o.record_ns = 2 * HTC_MS;
+    r = bag(o, 4000, 10, NULL);
+    cr_expect(seconds_of(&r) > 140.1 && seconds_of(&r) < 1.02 * 140);
+    o.records = HTC_SIM_FAIRSHARE_SERIAL;
+    o.record_ns = 29 * HTC_MS;
+    r = bag(o, 4000, 10, NULL);
+    cr_expect(seconds_of(&r) >= 235 && seconds_of(&r) <= 250, "%.1f s", seconds_of(&r));
+}
+
+/* Of jobs of their own more are held the more often jobs start and end, for good; agents are started anew. */
+Test(sim_fairshare, holds_jobs)
+{
+    htc_sim_fairshare_cluster cluster = { .size = sizeof cluster, .cores = 300, .service_ns = 100 * HTC_MS, .hold_rate = 0.0005 };
+    htc_sim_fairshare_options o = { .clusters = &cluster, .n_clusters = 1, .direct = 1, .seed = 1 };
+    htc_sim_fairshare_report  shorter = bag(o, 4000, 10, NULL), longer = bag_of(o, 4000, (htc_scale_law){ HTC_SCALE_EXPONENTIAL, 0, 100e9, 0 }, NULL);
+    cr_expect(shorter.held > 20 && shorter.held < 60, "%llu, where 1 %% of 4000 are expected", (unsigned long long)shorter.held);
+    cr_expect(longer.held > 2 && longer.held < 30, "%llu, where 0.3 %% of 4000 are expected", (unsigned long long)longer.held);
+    cr_expect(eq(u64, shorter.scale.ended + shorter.held, 4000) && shorter.completed < 1);
+    o.direct = 0;
+    cluster.hold = 0.05;
+    shorter = bag(o, 4000, 10, NULL);
+    cr_expect(shorter.held >= 5 && eq(u64, shorter.scale.ended, 4000) && eq(dbl, shorter.completed, 1));
+}
+
+/* An agent dies every 1000 s of its time: each such task is done again. Other users take half of the cores. */
+Test(sim_fairshare, goes_on_when_agents_die_and_others_come)
+{
+    htc_sim_fairshare_cluster        cluster = { .size = sizeof cluster, .cores = 100, .life_ns = 1000 * S };
+    htc_sim_fairshare_cluster_result on;
+    htc_sim_fairshare_options        o = { .clusters = &cluster, .n_clusters = 1, .seed = 3 };
+    htc_sim_fairshare_report         r = bag(o, 10000, 10, &on);
+    cr_expect(r.died > 50 && r.died < 150 && eq(u64, r.scale.ended, 10000));
+    cr_expect(eq(u64, on.died, r.died) && eq(u64, on.tasks, 10000) && r.lost_s > 0 && r.lost_s < 10 * (double)r.died);
+    cr_expect(seconds_of(&r) > 1000 && seconds_of(&r) < 1100);
+    cluster.life_ns = 0;
+    cluster.others_gap = (htc_scale_law){ HTC_SCALE_EXPONENTIAL, 0, 1e9, 0 };
+    cluster.others_length = (htc_scale_law){ .mean_ns = 500e9 };
+    cluster.others = 50; /* those that come wait, and take the cores of these */
+    r = bag(o, 10000, 10, &on);
+    cr_expect(on.others > 1000 && eq(dbl, seconds_of(&r), 2000));
+}
+
+/* With gamma below 0 the bag with less work left has more cores. */
+Test(sim_fairshare, weighs_by_what_is_left)
+{
+    static const htc_sim_fairshare_user users[2] = { { .size = sizeof *users }, { .size = sizeof *users } };
+    const htc_sim_fairshare_job         jobs[] = { { .size = sizeof *jobs, .user = 0, .tasks = 8000, .length.mean_ns = 10e9 }, { .size = sizeof *jobs, .user = 1, .tasks = 2000, .length.mean_ns = 10e9 } };
+    htc_sim_fairshare_options           o = { .size = sizeof o, .cores = 100, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 2, .jobs = jobs, .n_jobs = 2 };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    htc_sim_fairshare_result            plain[2], weighed[2];
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, plain, NULL), HTC_OK));
+    o.gamma = -0.5;
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, weighed, NULL), HTC_OK) && eq(str, r.scale.wrong, ""));
+    cr_expect(eq(u64, plain[1].makespan, 400 * S) && weighed[1].makespan <= 320 * S && weighed[0].makespan <= plain[0].makespan + 20 * S, "%.0f s and %.0f s",
+              (double)weighed[0].makespan / 1e9, (double)weighed[1].makespan / 1e9);
+    o.estimated = 1;
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, weighed, NULL), HTC_OK));
+    cr_expect(weighed[1].makespan <= 320 * S);
+}
+
+Test(sim_fairshare, refuses_clusters_that_are_none)
+{
+    static const htc_sim_fairshare_user user = { .size = sizeof user };
+    const htc_sim_fairshare_job         job = { .size = sizeof job, .tasks = 1 };
+    htc_sim_fairshare_cluster           k[2] = { { .size = sizeof *k, .cores = 5 }, { .size = sizeof *k, .cores = 6 } };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    const htc_sim_fairshare_options     good = { .size = sizeof good, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .clusters = k, .n_clusters = 2 };
+    htc_sim_fairshare_options           o = good;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK) && eq(u64, r.cores, 11));
+#define REFUSED(change)                                                                \
+    o = good;                                                                          \
+    change;                                                                            \
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EINVAL), #change)
+    REFUSED(o.cores = 12);
+    REFUSED(o.n_clusters = 0);
+    REFUSED(o.n_clusters = HTC_SIM_FAIRSHARE_CLUSTERS_MAX + 1);
+    REFUSED(o.clusters = NULL);
+    REFUSED(o.choice = 2);
+    REFUSED(o.direct = 2);
+    REFUSED(o.records = 3);
+    REFUSED(o.gamma = 1.5);
+    k[1].speed = 0.0001;
+    REFUSED(o.seed = 1);
+    k[1].speed = 1;
+    k[1].hold = 1.5;
+    REFUSED(o.seed = 1);
+    k[1].hold = 0;
+    k[1].cores = 0;
+    REFUSED(o.seed = 1);
+}
+
+/* Three clusters with all that may happen there: the hash that gcc and clang, optimised and sanitised, come to. */
+Test(sim_fairshare, is_the_same_run_of_clusters_everywhere)
+{
+    static const htc_sim_fairshare_cluster all[3] = { { .size = sizeof *all, .cores = 100, .service_ns = 100 * HTC_MS, .hold_rate = 0.0005, .life_ns = 20000 * S },
+                                                      { .size = sizeof *all, .cores = 150, .speed = 1.25, .service_ns = 50 * HTC_MS, .batch = 16, .hold = 0.01 },
+                                                      { .size = sizeof *all, .cores = 250, .speed = 0.9, .others_gap = { HTC_SCALE_EXPONENTIAL, 0, 9e9, 0 },
+                                                        .others_length = { HTC_SCALE_LOGNORMAL, 0, 900e9, 1 }, .others = 70 } };
+    static htc_sim_fairshare_user          users[20];
+    static htc_sim_fairshare_job           jobs[40];
+    for (uint32_t i = 0; i < 20; i++)
+        users[i] = (htc_sim_fairshare_user){ .size = sizeof *users, .weight = 1 + i % 3 };
+    for (uint32_t i = 0; i < 40; i++)
+        jobs[i] = (htc_sim_fairshare_job){ .size = sizeof *jobs, .user = i % 20, .tasks = 50 + i, .arrival = i * 7 * S, .length = { HTC_SCALE_LOGNORMAL, 0, 300 * (double)S, 0.8 } };
+    htc_sim_fairshare_options o = { .size = sizeof o, .seed = 5, .clusters = all, .n_clusters = 3, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 20, .jobs = jobs,
+                                    .n_jobs = 40, .launch_ns = 5 * S, .pull_ns = 2 * HTC_MS, .gap_ns = 50 * HTC_MS, .records = HTC_SIM_FAIRSHARE_GROUPED, .record_ns = 2 * HTC_MS };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK));
+    cr_expect(eq(str, r.scale.wrong, "") && r.held > 0 && r.died > 0);
+    cr_expect(eq(u64, r.scale.hash, UINT64_C(4621645474811225089)));
 }
 
 /* ---- the host ---- */

@@ -1,4 +1,4 @@
-/* Fair sharing of one cluster: what happens at an event. Who gets and gives cores is htc_allot_plan's decision. */
+/* Fair sharing of clusters: what happens at an event. Who gets and gives cores is htc_allot_plan's decision. */
 #include "sim/models/fairshare.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@ static uint32_t id_of(const fair *m, uint32_t what)
 
 /* ---- users that have something ---- */
 
-static htc_allot_user *view_of(const fair *m, uint32_t u)
+htc_allot_user *htc__fair_view(const fair *m, uint32_t u)
 {
     assert(m->user[u].at < m->now.views);
     return &m->view[m->user[u].at];
@@ -53,21 +53,21 @@ static void count_idle(fair *m)
 /* Agents that will take a task when they are there: those that are marked leave first. */
 static uint64_t starting_of(const fair *m, uint32_t u)
 {
-    uint64_t starting = m->user[u].starting, marked = view_of(m, u)->draining;
+    uint64_t starting = m->user[u].starting, marked = htc__fair_view(m, u)->draining;
     return starting > marked ? starting - marked : 0;
 }
 
 /* Tasks of the user that no agent is on its way to. */
 static uint64_t wanting_of(const fair *m, uint32_t u)
 {
-    uint64_t queued = view_of(m, u)->queued, starting = starting_of(m, u);
+    uint64_t queued = htc__fair_view(m, u)->queued, starting = starting_of(m, u);
     return queued > starting ? queued - starting : 0;
 }
 
 /* ---- division ---- */
 
 /* As soon as it may be; everything that happens until then is divided for at once. */
-static void divide_soon(fair *m)
+void htc__fair_divide_soon(fair *m)
 {
     uint64_t now = htc_scale_now(m->scale), at = m->now.divisions && m->now.divided_at + m->gap > now ? m->now.divided_at + m->gap : now;
     if (m->now.will_divide)
@@ -78,13 +78,10 @@ static void divide_soon(fair *m)
 
 static void launch(fair *m, uint32_t u, uint64_t n)
 {
-    uint64_t        now = htc_scale_now(m->scale);
-    htc_allot_user *v = view_of(m, u);
-    for (; n; n--) {
-        uint32_t c = m->now.free_core;
-        assert(m->now.free > 0);
-        m->now.free_core = m->core[c];
-        m->now.free--;
+    uint64_t        now = htc_scale_now(m->scale), starts;
+    uint32_t        c, where = n && m->options.direct ? m->job[m->user[u].first].cluster : FAIR_NONE;
+    htc_allot_user *v = htc__fair_view(m, u);
+    for (; n && htc__fair_submit(m, u, where, &c, &starts); n--) {
         m->core[c] = FAIR_STARTING | u;
         m->user[u].starting++;
         m->user[u].agents_started++;
@@ -92,8 +89,29 @@ static void launch(fair *m, uint32_t u, uint64_t n)
         m->user[u].held_since += now;
         v->agents++;
         v->last_served = ++m->now.served;
-        htc_scale_at(m->scale, now + m->launch, c);
+        htc_scale_at(m->scale, starts + m->launch, c);
     }
+}
+
+/* By what the unfinished tasks will take, as the gateway does it: their number times the mean run time of the user's tasks so far, or of all users'. */
+static htc_status weigh(fair *m)
+{
+    double sum = 0, known = 0;
+    for (size_t i = 0; i < m->now.views; i++) {
+        const htc_allot_profile *runs = &m->user[m->view[i].id].runs;
+        known += runs->count > 0;
+        sum += runs->mean_s;
+    }
+    for (size_t i = 0; i < m->now.views; i++) {
+        const htc_allot_user *v = &m->view[i];
+        const fair_user      *user = &m->user[v->id];
+        m->priority[i] = user->weight;
+        m->amount[i] = (double)(v->queued + v->running) * (user->runs.count ? user->runs.mean_s : known > 0 ? sum / known : 0);
+    }
+    htc_status status = htc_allot_profiled(&m->env, m->priority, m->amount, m->now.views, m->options.gamma, m->weighed);
+    for (size_t i = 0; status == HTC_OK && i < m->now.views; i++)
+        m->view[i].weight = m->weighed[i];
+    return status;
 }
 
 static void divide(fair *m)
@@ -105,7 +123,9 @@ static void divide(fair *m)
     m->now.wanting = 0;
     for (size_t i = 0; i < m->now.views; i++)
         m->view[i].starting = starting_of(m, (uint32_t)m->view[i].id);
-    htc_status status = htc_allot_plan(&m->env, &m->allot, m->view, m->now.views, m->options.cores, m->now.free, m->change);
+    htc_status status = m->weighed ? weigh(m) : HTC_OK;
+    if (status == HTC_OK)
+        status = htc_allot_plan(&m->env, &m->allot, m->view, m->now.views, m->options.cores - m->now.others, m->now.free, m->change);
     if (status != HTC_OK) {
         htc_scale_fail(m->scale, status);
         return;
@@ -128,50 +148,83 @@ static void divide(fair *m)
 
 /* ---- agents ---- */
 
-static void set_free(fair *m, uint32_t c, uint32_t u)
+void htc__fair_set_free(fair *m, uint32_t c, uint32_t u)
 {
     m->user[u].cores--;
     m->user[u].held_since -= htc_scale_now(m->scale);
-    m->core[c] = m->now.free_core;
-    m->now.free_core = c;
-    m->now.free++;
-    divide_soon(m);
+    htc__fair_free_core(m, c);
 }
 
 static void leave(fair *m, uint32_t c, uint32_t u)
 {
+    fair_cluster *k = htc__fair_cluster_of(m, c);
+    if (k->batch <= 1)
+        htc__fair_noted(m, k);
     if (m->leave == 0) {
-        set_free(m, c, u);
+        htc__fair_set_free(m, c, u);
         return;
     }
     m->core[c] = FAIR_LEAVING | u;
     htc_scale_at(m->scale, htc_scale_now(m->scale) + m->leave, c);
 }
 
+static void begin_task(fair *m, uint32_t c, uint32_t j, uint64_t number, uint64_t delay)
+{
+    fair_job     *job = &m->job[j];
+    fair_cluster *k = htc__fair_cluster_of(m, c);
+    uint64_t      length = htc__fair_length(k, htc__scale_drawer_ticks(&job->length, htc__scale_draw(job->stream, number)));
+    uint64_t      life = m->may_die ? htc__fair_life(m, k) : UINT64_MAX;
+    if (life < delay + length) {
+        uint32_t attempt = htc__fair_attempt(m, j, number);
+        if (attempt == FAIR_NONE) {
+            htc_scale_fail(m->scale, HTC_ENOMEM);
+            return;
+        }
+        m->core[c] = FAIR_DYING | attempt;
+        htc_scale_at(m->scale, htc_scale_now(m->scale) + life, c);
+        return;
+    }
+    if (m->options.direct)
+        htc_scale_submit(m->scale, 1);
+    m->user[job->user].work += length;
+    k->ended++;
+    k->work += length;
+    m->core[c] = j;
+    if (m->begun)
+        m->begun[c] = htc_scale_now(m->scale) + delay;
+    htc_scale_start(m->scale, c, delay, length);
+}
+
+/* The first task of the user that waits is taken. */
+static uint64_t take_task(fair *m, uint32_t u, uint32_t *j)
+{
+    htc_allot_user *v = htc__fair_view(m, u);
+    fair_user      *user = &m->user[u];
+    fair_job       *job = &m->job[*j = user->first];
+    uint64_t        number = htc__fair_next_task(m, *j);
+    if (!htc__fair_waits(job))
+        user->first = job->next;
+    m->now.queued--;
+    if (--v->queued == 0)
+        htc__fair_divide_soon(m);
+    return number;
+}
+
 static void run_task(fair *m, uint32_t c, uint32_t u, uint64_t delay)
 {
-    htc_allot_user *v = view_of(m, u);
-    fair_user      *user = &m->user[u];
-    uint32_t        j = user->first;
-    fair_job       *job = &m->job[j];
-    uint64_t        length = htc__scale_drawer_ticks(&job->length, htc__scale_draw(job->stream, job->begun++));
-    if (job->begun == job->tasks)
-        user->first = job->next;
-    user->work += length;
-    m->now.queued--;
+    htc_allot_user *v = htc__fair_view(m, u);
+    uint32_t        j;
+    uint64_t        number = take_task(m, u, &j);
     m->now.running++;
     v->running++;
     v->last_served = ++m->now.served;
-    if (--v->queued == 0)
-        divide_soon(m);
-    m->core[c] = j;
-    htc_scale_start(m->scale, c, delay, length);
+    begin_task(m, c, j, number, m->options.records ? delay + htc__fair_recorded(m) : delay);
 }
 
 /* An agent without a task: it leaves if its user has to give a core or has no tasks that wait. */
 static void next_task(fair *m, uint32_t c, uint32_t u, uint64_t delay)
 {
-    htc_allot_user *v = view_of(m, u);
+    htc_allot_user *v = htc__fair_view(m, u);
     if (v->draining) {
         v->draining--;
         leave(m, c, u);
@@ -183,6 +236,19 @@ static void next_task(fair *m, uint32_t c, uint32_t u, uint64_t delay)
     }
 }
 
+/* The agent may go on. */
+static void after_task(fair *m, uint32_t c, uint32_t u)
+{
+    htc_allot_user *v = htc__fair_view(m, u);
+    v->running--;
+    if (m->options.direct) { /* a task was a job */
+        v->agents--;
+        leave(m, c, u);
+    } else {
+        next_task(m, c, u, m->pull);
+    }
+}
+
 static void task_ends(fair *m, uint32_t c, const fair_job *job)
 {
     fair_user *user = &m->user[job->user];
@@ -190,27 +256,78 @@ static void task_ends(fair *m, uint32_t c, const fair_job *job)
     htc_scale_end(m->scale);
     m->now.running--;
     m->now.left--;
-    view_of(m, job->user)->running--;
     user->ended++;
     user->response += now - job->arrival;
     user->last_end = now;
-    next_task(m, c, job->user, m->pull);
+    if (m->begun)
+        (void)htc_allot_profile_add(&user->runs, (double)(now - m->begun[c]) * (double)m->options.tick_ns / 1e9);
+    if (m->options.records) {
+        m->core[c] = FAIR_RECORDS | job->user;
+        htc_scale_at(m->scale, now + htc__fair_recorded(m), c);
+    } else {
+        after_task(m, c, job->user);
+    }
+}
+
+/* The batch system starts the agent, or holds it: then it is cancelled later. A task that is held stays so. */
+static void agent_starts(fair *m, uint32_t c, uint32_t u)
+{
+    fair_cluster *k = htc__fair_cluster_of(m, c);
+    uint32_t      j;
+    if (!htc__fair_held(m, k)) {
+        m->user[u].starting--;
+        next_task(m, c, u, 0);
+    } else if (m->options.direct) {
+        m->user[u].starting--;
+        htc__fair_view(m, u)->agents--;
+        (void)take_task(m, u, &j);
+        m->user[u].held++;
+        m->now.held++;
+        m->now.left--;
+        htc__fair_set_free(m, c, u);
+    } else {
+        m->core[c] = FAIR_HELD | u;
+        htc_scale_at(m->scale, htc_scale_now(m->scale) + m->held, c);
+    }
+}
+
+static void agent_cancelled(fair *m, uint32_t c, uint32_t u)
+{
+    htc_allot_user *v = htc__fair_view(m, u);
+    m->user[u].starting--;
+    if (v->draining)
+        v->draining--;
+    else
+        v->agents--;
+    htc__fair_set_free(m, c, u);
 }
 
 static void core_event(fair *m, uint32_t c)
 {
-    uint32_t word = m->core[c], at = word & (FAIR_STARTING | FAIR_LEAVING), u = at ? word & ~at : m->job[word].user;
-    if (at == FAIR_LEAVING) { /* the user may have nothing else any more */
-        set_free(m, c, u);
+    uint32_t word = m->core[c], state = word & FAIR_STATE, number = word & ~FAIR_STATE;
+    int      attempt = state == FAIR_DYING || state == FAIR_MISSED;
+    if (state == FAIR_OTHERS) {
+        htc__fair_others_end(m, c);
+        return;
+    }
+    uint32_t u = state && !attempt ? number : m->job[attempt ? m->attempt[number].job : number].user;
+    if (state == FAIR_LEAVING) { /* the user may have nothing else any more */
+        htc__fair_set_free(m, c, u);
         return;
     }
     uint64_t wanted = wanting_of(m, u);
-    if (at == FAIR_STARTING) {
-        m->user[u].starting--;
-        next_task(m, c, u, 0);
-    } else {
+    if (state == FAIR_STARTING)
+        agent_starts(m, c, u);
+    else if (state == FAIR_HELD)
+        agent_cancelled(m, c, u);
+    else if (state == FAIR_RECORDS)
+        after_task(m, c, u);
+    else if (state == FAIR_DYING)
+        htc__fair_dies(m, c, number);
+    else if (state == FAIR_MISSED)
+        htc__fair_missed(m, c, number);
+    else
         task_ends(m, c, &m->job[word]);
-    }
     m->now.wanting += wanting_of(m, u) - wanted;
 }
 
@@ -227,13 +344,18 @@ static void arrive(fair *m, uint32_t j)
     else
         m->job[user->last].next = j;
     user->last = j;
+    if (m->options.estimated && user->runs.count == 0)
+        (void)htc_allot_profile_add(&user->runs, job->mean_s);
     if (user->tasks == 0)
         user->submitted = job->arrival;
     user->tasks += job->tasks;
     m->now.queued += job->tasks;
-    view_of(m, job->user)->queued += job->tasks;
+    htc__fair_view(m, job->user)->queued += job->tasks;
     m->now.wanting += wanting_of(m, job->user) - wanted;
-    htc_scale_submit(m->scale, job->tasks);
+    if (m->options.direct)
+        job->cluster = htc__fair_roomiest(m);
+    else
+        htc_scale_submit(m->scale, job->tasks);
 }
 
 static void next_arrival(fair *m)
@@ -248,7 +370,7 @@ static void arrivals(fair *m)
     while (m->now.arrived < m->options.n_jobs && m->job[m->arrivals[m->now.arrived]].arrival == now)
         arrive(m, (uint32_t)m->arrivals[m->now.arrived++]);
     next_arrival(m);
-    divide_soon(m);
+    htc__fair_divide_soon(m);
 }
 
 /* ---- samples ---- */
@@ -275,16 +397,23 @@ static void take_sample(fair *m)
 {
     add_fairness(m);
     for (size_t u = 0; u < m->options.n_users; u++)
-        m->held[u] = m->user[u].cores;
+        m->samples[u] = m->user[u].cores;
     if (m->options.sample)
         m->options.sample(m->options.sample_ctx,
                           &(htc_sim_fairshare_sample){ .size = sizeof(htc_sim_fairshare_sample), .at = htc_scale_now(m->scale) * m->options.tick_ns, .queued = m->now.queued,
-                                                       .running = m->now.running, .ended = m->now.tasks - m->now.left, .cores = m->held, .n_users = m->options.n_users });
+                                                       .running = m->now.running, .ended = m->now.tasks - m->now.left, .cores = m->samples, .n_users = m->options.n_users });
     if (m->now.left)
         htc_scale_at(m->scale, htc_scale_now(m->scale) + m->sample, id_of(m, FAIR_SAMPLE));
 }
 
 /* ---- all ---- */
+
+static void weigh_again(fair *m)
+{
+    htc__fair_divide_soon(m);
+    if (m->now.left)
+        htc_scale_at(m->scale, htc_scale_now(m->scale) + m->weigh, m->weigh_id);
+}
 
 void htc__fair_event(htc_scale *scale, void *ctx, uint32_t id)
 {
@@ -297,8 +426,12 @@ void htc__fair_event(htc_scale *scale, void *ctx, uint32_t id)
         arrivals(m);
     else if (id == id_of(m, FAIR_DIVIDE))
         divide(m);
-    else
+    else if (id == id_of(m, FAIR_SAMPLE))
         take_sample(m);
+    else if (m->weighed && id == m->weigh_id)
+        weigh_again(m);
+    else
+        htc__fair_others_come(m, id - id_of(m, FAIR_IDS));
 }
 
 void htc__fair_begin(fair *m)
@@ -306,4 +439,7 @@ void htc__fair_begin(fair *m)
     next_arrival(m);
     if (m->sample)
         htc_scale_at(m->scale, 0, id_of(m, FAIR_SAMPLE));
+    htc__fair_others_begin(m);
+    if (m->weighed)
+        htc_scale_at(m->scale, m->weigh, m->weigh_id);
 }

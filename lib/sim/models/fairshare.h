@@ -1,4 +1,4 @@
-/* Fair sharing of one cluster: what a run has in memory (htcsched/sim_fairshare.h). All of it is arrays without pointers into each other. */
+/* Fair sharing of clusters: what a run has in memory (htcsched/sim_fairshare.h). All of it is arrays without pointers into each other. */
 #ifndef HTC_SIM_MODELS_FAIRSHARE_H
 #define HTC_SIM_MODELS_FAIRSHARE_H
 
@@ -7,10 +7,16 @@
 
 #define FAIR_NONE UINT32_MAX /* no job */
 
-/* A core's word: the next free core; or one of these and a user; or the job whose task it runs, a number below both. Of a free core there are no
- * events, so that nobody asks which it is. */
-#define FAIR_STARTING (UINT32_C(1) << 31)
-#define FAIR_LEAVING  (UINT32_C(1) << 30)
+/* A core's word: the next free core; or the job whose task it runs; or one of these with a number in the low bits. Of a free core there are no events,
+ * so that nobody asks which it is. */
+#define FAIR_STATE    (UINT32_C(15) << 28)
+#define FAIR_STARTING (UINT32_C(1) << 28) /* a user: an agent is on its way */
+#define FAIR_LEAVING  (UINT32_C(2) << 28) /* a user */
+#define FAIR_HELD     (UINT32_C(3) << 28) /* a user: the batch system does not start the agent */
+#define FAIR_RECORDS  (UINT32_C(4) << 28) /* a user: a task has ended, and that is being recorded */
+#define FAIR_DYING    (UINT32_C(5) << 28) /* an attempt: the agent will die in it */
+#define FAIR_MISSED   (UINT32_C(6) << 28) /* an attempt: the agent has died, and nobody knows yet */
+#define FAIR_OTHERS   (UINT32_C(7) << 28) /* a job of other users */
 
 typedef struct fair_user {
     uint32_t first, last; /* jobs with tasks that wait, in the order of arrival; FAIR_NONE: there are none */
@@ -24,6 +30,8 @@ typedef struct fair_user {
     uint64_t response;            /* ticks of all tasks */
     uint64_t held_since;          /* sum of the ticks at which cores were taken, less those at which they became free: modulo 2^64 */
     uint64_t work;                /* ticks */
+    uint64_t held;                /* tasks, for good */
+    htc_allot_profile runs;       /* of tasks that have ended */
 } fair_user;
 
 typedef struct fair_job {
@@ -31,7 +39,36 @@ typedef struct fair_job {
     uint64_t          tasks, begun;
     uint64_t          arrival, stream; /* stream: the state of its draws */
     htc__scale_drawer length;
+    uint32_t          again;   /* the first of its attempts that are to be made again; FAIR_NONE: there are none */
+    uint32_t          cluster; /* whose batch system has the tasks, if there are no agents */
+    double            mean_s;  /* of the length */
 } fair_job;
+
+/* A task whose agent dies: until then, and until the task begins again. */
+typedef struct fair_attempt {
+    uint32_t job, next; /* next: of the job, or of those that are free */
+    uint64_t number;    /* of the task */
+    uint64_t begun;     /* tick */
+} fair_attempt;
+
+#define FAIR_SLOTS 16 /* of the last second */
+
+typedef struct fair_cluster {
+    uint64_t          base, cores, free;
+    uint32_t          free_core, batch; /* free_core: the first of those that are free */
+    double            speed, hold, hold_rate;
+    uint64_t          service, ready;                /* ticks; ready: its batch system has started the last job that it was given */
+    uint64_t          division, taken;               /* the job that more agents may join: of this division, and how many it has */
+    uint64_t          starts;                        /* and when it starts */
+    uint32_t          joined, verdict;               /* of this user; verdict: the last job that has started was held */
+    uint64_t          verdict_at, verdicts;          /* tick + 1 */
+    uint64_t          slot;                          /* the slot of the last second that was written last */
+    uint32_t          recent[FAIR_SLOTS];            /* jobs that have started or ended */
+    uint64_t          others_first, others, others_waiting, others_came, others_begun; /* others: that have a core */
+    htc__scale_drawer life, others_gap, others_length;
+    uint64_t          lives;                         /* that were drawn */
+    uint64_t          agents, jobs, held, died, ended, work, lost;
+} fair_cluster;
 
 typedef struct fair {
     htc_env                   env;
@@ -39,7 +76,12 @@ typedef struct fair {
     htc_allot_options         allot;
     htc_scale                *scale;
     uint64_t                  launch, pull, leave, gap, sample; /* ticks */
-    uint64_t                 *held;                             /* for samples */
+    uint64_t                  record, sync, held, lost, second, weigh; /* ticks */
+    uint32_t                  weigh_id;                         /* with gamma */
+    int                       may_die, have_others;             /* in some cluster */
+    uint64_t                 *priority, *weighed;               /* with gamma: one for each view */
+    double                   *amount;
+    uint64_t                 *samples;                          /* cores of each user, for a sample */
     size_t                   *arrivals;                         /* jobs by arrival */
     htc_allot_change         *change;
     /* What follows, and the engine, is what a checkpoint has. */
@@ -47,8 +89,16 @@ typedef struct fair {
     fair_user      *user;
     htc_allot_user *view; /* what the policy is told of each that has tasks or agents: these are counted here. id: the user */
     fair_job       *job;
+    fair_cluster   *cluster;
+    uint64_t       *begun; /* of each core, with gamma: the tick at which its task began */
+    fair_attempt   *attempt;
+    size_t          attempts; /* how many there is room for */
     struct fair_state {
-        uint32_t free_core, will_divide; /* free_core: the first of those that are free */
+        uint32_t will_divide, free_attempt; /* free_attempt: the first one */
+        uint64_t attempts;                  /* that were ever used */
+        uint64_t others;                    /* cores of other users */
+        uint64_t recorded;                  /* when the server has written what it was given */
+        uint64_t held;                      /* tasks, for good */
         uint64_t free, views, arrived;
         uint64_t tasks, queued, running, left; /* tasks: of all jobs; left: of these, that have not ended */
         uint64_t wanting;                      /* tasks that no agent is on its way to */
@@ -60,10 +110,39 @@ typedef struct fair {
     } now;
 } fair;
 
-/* The ids behind those of the cores. Of one tick, tasks end first, then jobs arrive, then cores are divided. */
+/* The ids behind those of the cores. Of one tick, tasks end first, then jobs arrive, then cores are divided. Behind these: jobs of other users, an id
+ * for each cluster, if there are any; and one for the next time that weights are made. */
 enum { FAIR_ARRIVAL, FAIR_DIVIDE, FAIR_SAMPLE, FAIR_IDS };
 
 void htc__fair_event(htc_scale *scale, void *ctx, uint32_t id);
 void htc__fair_begin(fair *m); /* the first events */
+void htc__fair_divide_soon(fair *m);
+
+/* fairshare_cluster.c: what a batch system does. */
+fair_cluster *htc__fair_cluster_of(const fair *m, uint32_t core);
+uint64_t      htc__fair_length(const fair_cluster *k, uint64_t ticks); /* there */
+/* A core for an agent of the user, on the best cluster, or on this one (FAIR_NONE: any): *starts: when the batch system starts it. 0: there is none. */
+int           htc__fair_submit(fair *m, uint32_t user, uint32_t where, uint32_t *core, uint64_t *starts);
+uint32_t      htc__fair_roomiest(const fair *m);
+int           htc__fair_held(fair *m, fair_cluster *k); /* the job that would start now */
+void          htc__fair_noted(fair *m, fair_cluster *k); /* a job has ended, or one of others started */
+void          htc__fair_free_core(fair *m, uint32_t core);
+void          htc__fair_others_come(fair *m, uint32_t cluster);
+void          htc__fair_others_end(fair *m, uint32_t core);
+void          htc__fair_others_begin(fair *m);
+uint64_t      htc__fair_life(fair *m, fair_cluster *k); /* ticks until an agent dies, drawn; UINT64_MAX: it does not */
+uint64_t      htc__fair_recorded(fair *m);              /* ticks until a record that is asked for now is written */
+
+/* fairshare_attempt.c: tasks whose agents die. */
+uint64_t htc__fair_next_task(fair *m, uint32_t job); /* the number of the job's task that begins now */
+htc_status htc__fair_attempts_room(fair *m, uint64_t n);
+int      htc__fair_waits(const fair_job *j);         /* some of its tasks do */
+uint32_t htc__fair_attempt(fair *m, uint32_t job, uint64_t number); /* FAIR_NONE: no memory */
+void     htc__fair_dies(fair *m, uint32_t core, uint32_t attempt);
+void     htc__fair_missed(fair *m, uint32_t core, uint32_t attempt);
+
+/* What fairshare.c has for these. */
+htc_allot_user *htc__fair_view(const fair *m, uint32_t user);
+void            htc__fair_set_free(fair *m, uint32_t core, uint32_t user);
 
 #endif

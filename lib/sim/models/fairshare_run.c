@@ -8,11 +8,64 @@
 
 /* ---- options ---- */
 
+static htc_sim_fairshare_cluster cluster_at(const htc_sim_fairshare_options *o, size_t i)
+{
+    htc_sim_fairshare_cluster c = { .cores = o->cores };
+    if (o->clusters)
+        (void)htc__options_at(&c, sizeof c, o->clusters, i, offsetof(htc_sim_fairshare_cluster, speed));
+    c.speed = c.speed > 0 ? c.speed : 1;
+    c.batch = c.batch ? c.batch : 1;
+    return c;
+}
+
+static int is_cluster(const htc_sim_fairshare_cluster *c)
+{
+    return c->cores >= 1 && c->cores <= HTC_SIM_FAIRSHARE_CORES_MAX && c->speed >= 0.001 && c->speed <= 1000 && c->hold >= 0 && c->hold <= 1 && c->hold_rate >= 0 &&
+           c->hold_rate <= 1 && c->others <= c->cores && htc_scale_law_check(&c->others_gap) == HTC_OK && htc_scale_law_check(&c->others_length) == HTC_OK;
+}
+
+/* All cores; one cluster of them if none is named. */
+static htc_status known_clusters(htc_sim_fairshare_options *o)
+{
+    uint64_t cores = 0;
+    if ((o->clusters ? o->n_clusters == 0 : o->n_clusters > 1) || o->n_clusters > HTC_SIM_FAIRSHARE_CLUSTERS_MAX)
+        return HTC_EINVAL;
+    for (size_t i = 0; o->clusters && i < o->n_clusters; i++) {
+        htc_sim_fairshare_cluster c = { 0 };
+        htc_status                status = htc__options_at(&c, sizeof c, o->clusters, i, offsetof(htc_sim_fairshare_cluster, speed));
+        c = cluster_at(o, i);
+        if (status != HTC_OK || !is_cluster(&c))
+            return status != HTC_OK ? status : HTC_EINVAL;
+        cores += c.cores;
+    }
+    if (o->clusters && o->cores && o->cores != cores)
+        return HTC_EINVAL;
+    o->cores = o->clusters ? cores : o->cores;
+    o->n_clusters = o->clusters ? o->n_clusters : 1;
+    return HTC_OK;
+}
+
+static int have_others(const htc_sim_fairshare_options *o)
+{
+    for (size_t i = 0; i < o->n_clusters; i++)
+        if (cluster_at(o, i).others_gap.mean_ns > 0)
+            return 1;
+    return 0;
+}
+
 static htc_status known(const htc_sim_fairshare_options *in, htc_sim_fairshare_options *o)
 {
     *o = (htc_sim_fairshare_options){ .size = sizeof *o };
     htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_fairshare_options, tick_ns)) : HTC_EINVAL;
     o->tick_ns = o->tick_ns ? o->tick_ns : HTC_MS;
+    o->sync_ns = o->sync_ns ? o->sync_ns : 5 * HTC_MS;
+    o->weigh_ns = o->weigh_ns ? o->weigh_ns : 5 * HTC_SECOND;
+    o->held_ns = o->held_ns ? o->held_ns : 600 * HTC_SECOND;
+    o->lost_ns = o->lost_ns ? o->lost_ns : 30 * HTC_SECOND;
+    if (status == HTC_OK)
+        status = known_clusters(o);
+    if (status == HTC_OK && (o->choice > HTC_SIM_FAIRSHARE_FIRST || o->direct > 1 || o->records > HTC_SIM_FAIRSHARE_GROUPED || o->estimated > 1 || !(o->gamma >= -1 && o->gamma <= 1)))
+        status = HTC_EINVAL;
     if (status == HTC_OK && (o->cores < 1 || o->cores > HTC_SIM_FAIRSHARE_CORES_MAX || !o->users || o->n_users < 1 || o->n_users > HTC_SIM_FAIRSHARE_USERS_MAX ||
                              !o->jobs || o->n_jobs < 1 || o->n_jobs > HTC_SIM_FAIRSHARE_JOBS_MAX || o->policy > HTC_ALLOT_FCFS))
         status = HTC_EINVAL;
@@ -37,12 +90,13 @@ static htc_sim_fairshare_job job_at(const htc_sim_fairshare_options *o, size_t i
 static uint64_t tables(const htc_sim_fairshare_options *o)
 {
     return o->cores * sizeof(uint32_t) + o->n_users * (sizeof(fair_user) + sizeof(htc_allot_user) + sizeof(htc_allot_change) + sizeof(uint64_t)) +
-           o->n_jobs * (sizeof(fair_job) + sizeof(size_t));
+           o->n_jobs * (sizeof(fair_job) + sizeof(size_t)) + o->n_clusters * sizeof(fair_cluster) +
+           (o->gamma != 0 ? o->cores * sizeof(uint64_t) + o->n_users * (2 * sizeof(uint64_t) + sizeof(double)) : 0);
 }
 
 static htc_scale_options engine_of(const htc_sim_fairshare_options *o, fair *m)
 {
-    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = o->cores + FAIR_IDS, .cores = o->cores, .tick_ns = o->tick_ns,
+    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = o->cores + FAIR_IDS + (have_others(o) ? o->n_clusters : 0) + (o->gamma != 0), .cores = o->cores, .tick_ns = o->tick_ns,
                                 .event = htc__fair_event, .ctx = m, .host = o->host };
 }
 
@@ -66,6 +120,8 @@ static htc_status check_users(const htc_sim_fairshare_options *o, htc_error *err
         htc_sim_fairshare_user u = { 0 };
         htc_status             status = htc__options_at(&u, sizeof u, o->users, i, offsetof(htc_sim_fairshare_user, reserved));
         if (status == HTC_OK && (!(u.weight >= 0) || u.weight > (double)HTC_ALLOT_WEIGHT_MAX / (double)HTC_ALLOT_WEIGHT_ONE || u.fixed > 1))
+            status = HTC_EINVAL;
+        if (status == HTC_OK && o->gamma != 0 && u.weight > 4194304.0) /* a priority, in units of 1/1024 */
             status = HTC_EINVAL;
         if (status != HTC_OK)
             return htc__error(error, status, "the size or the weight of user %zu is out of range", i);
@@ -106,6 +162,36 @@ static int before_arrival(const void *ctx, size_t a, size_t b)
     return job[a].arrival != job[b].arrival ? job[a].arrival < job[b].arrival : a < b;
 }
 
+static htc__scale_drawer drawer(const fair *m, const htc_scale_law *law)
+{
+    return htc__scale_drawer_of(law, m->options.tick_ns);
+}
+
+static void fill_clusters(fair *m)
+{
+    const htc_sim_fairshare_options *o = &m->options;
+    uint64_t                         base = 0;
+    m->record = ticks(m, o->record_ns);
+    m->sync = ticks(m, o->sync_ns) ? ticks(m, o->sync_ns) : 1;
+    m->held = ticks(m, o->held_ns);
+    m->lost = ticks(m, o->lost_ns);
+    m->second = ticks(m, HTC_SECOND) ? ticks(m, HTC_SECOND) : 1;
+    m->have_others = have_others(o);
+    m->weigh = ticks(m, o->weigh_ns) ? ticks(m, o->weigh_ns) : 1;
+    m->weigh_id = (uint32_t)(o->cores + FAIR_IDS + (m->have_others ? o->n_clusters : 0));
+    for (size_t i = 0; i < o->n_clusters; i++) {
+        htc_sim_fairshare_cluster c = cluster_at(o, i);
+        htc_scale_law             life = { HTC_SCALE_EXPONENTIAL, 0, (double)c.life_ns, 0 };
+        m->cluster[i] = (fair_cluster){ .base = base, .cores = c.cores, .free = c.cores, .free_core = (uint32_t)base, .batch = c.batch, .speed = c.speed, .hold = c.hold,
+                                        .hold_rate = c.hold_rate, .service = ticks(m, c.service_ns), .division = UINT64_MAX, .life = drawer(m, &life), .others_first = c.others,
+                                        .others_gap = drawer(m, &c.others_gap), .others_length = drawer(m, &c.others_length) };
+        m->may_die |= c.life_ns > 0;
+        for (uint64_t at = base; at < base + c.cores; at++)
+            m->core[at] = (uint32_t)at + 1;
+        base += c.cores;
+    }
+}
+
 static void fill(fair *m, uint64_t fixed)
 {
     const htc_sim_fairshare_options *o = &m->options;
@@ -114,9 +200,9 @@ static void fill(fair *m, uint64_t fixed)
     m->leave = ticks(m, o->leave_ns);
     m->gap = ticks(m, o->gap_ns);
     m->sample = o->sample_ns && !ticks(m, o->sample_ns) ? 1 : ticks(m, o->sample_ns);
-    for (uint64_t c = 0; c < o->cores; c++)
-        m->core[c] = (uint32_t)c + 1;
+    fill_clusters(m);
     m->now.free = o->cores;
+    m->now.free_attempt = FAIR_NONE;
     for (size_t i = 0; i < o->n_users; i++) {
         htc_sim_fairshare_user u = user_at(o, i);
         m->user[i] = (fair_user){ .first = FAIR_NONE, .at = FAIR_NONE, .submitted = UINT64_MAX, .fixed = !fixed || u.fixed,
@@ -124,7 +210,7 @@ static void fill(fair *m, uint64_t fixed)
     }
     for (size_t i = 0; i < o->n_jobs; i++) {
         htc_sim_fairshare_job j = job_at(o, i);
-        m->job[i] = (fair_job){ .user = j.user, .next = FAIR_NONE, .tasks = j.tasks, .arrival = ticks(m, j.arrival),
+        m->job[i] = (fair_job){ .user = j.user, .next = FAIR_NONE, .again = FAIR_NONE, .mean_s = j.length.mean_ns / 1e9, .tasks = j.tasks, .arrival = ticks(m, j.arrival),
                                 .stream = htc__scale_stream(o->seed, i), .length = htc__scale_drawer_of(&j.length, o->tick_ns) };
         m->arrivals[i] = i;
         m->now.tasks += j.tasks;
@@ -141,9 +227,15 @@ static void close_model(fair *m)
     htc__free(&m->env, m->user, users * sizeof *m->user);
     htc__free(&m->env, m->view, users * sizeof *m->view);
     htc__free(&m->env, m->change, users * sizeof *m->change);
-    htc__free(&m->env, m->held, users * sizeof *m->held);
+    htc__free(&m->env, m->samples, users * sizeof *m->samples);
     htc__free(&m->env, m->job, jobs * sizeof *m->job);
     htc__free(&m->env, m->arrivals, jobs * sizeof *m->arrivals);
+    htc__free(&m->env, m->cluster, m->options.n_clusters * sizeof *m->cluster);
+    htc__free(&m->env, m->attempt, m->attempts * sizeof *m->attempt);
+    htc__free(&m->env, m->begun, m->options.cores * sizeof *m->begun);
+    htc__free(&m->env, m->priority, users * sizeof *m->priority);
+    htc__free(&m->env, m->weighed, users * sizeof *m->weighed);
+    htc__free(&m->env, m->amount, users * sizeof *m->amount);
 }
 
 static htc_status open_model(fair *m, htc_error *error)
@@ -159,10 +251,18 @@ static htc_status open_model(fair *m, htc_error *error)
     m->user = htc__alloc_raw(&m->env, users * sizeof *m->user);
     m->view = htc__alloc_raw(&m->env, users * sizeof *m->view);
     m->change = htc__alloc_raw(&m->env, users * sizeof *m->change);
-    m->held = htc__alloc_raw(&m->env, users * sizeof *m->held);
+    m->samples = htc__alloc_raw(&m->env, users * sizeof *m->samples);
     m->job = htc__alloc_raw(&m->env, jobs * sizeof *m->job);
     m->arrivals = htc__alloc_raw(&m->env, jobs * sizeof *m->arrivals);
-    if (!m->core || !m->user || !m->view || !m->change || !m->held || !m->job || !m->arrivals)
+    m->cluster = htc__alloc_raw(&m->env, m->options.n_clusters * sizeof *m->cluster);
+    if (m->options.gamma != 0) {
+        m->begun = htc__alloc_raw(&m->env, m->options.cores * sizeof *m->begun);
+        m->priority = htc__alloc_raw(&m->env, users * sizeof *m->priority);
+        m->weighed = htc__alloc_raw(&m->env, users * sizeof *m->weighed);
+        m->amount = htc__alloc_raw(&m->env, users * sizeof *m->amount);
+    }
+    if (!m->core || !m->user || !m->view || !m->change || !m->samples || !m->job || !m->arrivals || !m->cluster ||
+        (m->options.gamma != 0 && (!m->begun || !m->priority || !m->weighed || !m->amount)))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
     return HTC_OK;
 }
@@ -173,7 +273,8 @@ static htc_status open_model(fair *m, htc_error *error)
 static uint64_t print_of(const fair *m)
 {
     const htc_sim_fairshare_options *o = &m->options;
-    uint64_t numbers[] = { o->cores, o->policy, o->min_agents, o->n_users, o->n_jobs, m->launch, m->pull, m->leave, m->gap, m->sample };
+    uint64_t numbers[] = { o->cores, o->policy, o->min_agents, o->n_users, o->n_jobs, m->launch, m->pull, m->leave, m->gap, m->sample,
+                           o->n_clusters, o->choice, o->direct, o->records, o->estimated, m->record, m->sync, m->held, m->lost, m->weigh };
     uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
     for (size_t i = 0; i < o->n_users; i++)
         print = htc_hash64((htc_bytes){ &m->user[i].weight, sizeof m->user[i].weight }, print + m->user[i].fixed);
@@ -181,13 +282,17 @@ static uint64_t print_of(const fair *m)
         htc_sim_fairshare_job j = job_at(o, i);
         print = htc_hash64((htc_bytes){ &j.user, sizeof j - offsetof(htc_sim_fairshare_job, user) }, print);
     }
-    return print;
+    for (size_t i = 0; i < o->n_clusters; i++) {
+        htc_sim_fairshare_cluster c = cluster_at(o, i);
+        print = htc_hash64((htc_bytes){ &c.cores, sizeof c - offsetof(htc_sim_fairshare_cluster, cores) }, print);
+    }
+    return htc_hash64((htc_bytes){ &o->gamma, sizeof o->gamma }, print);
 }
 
 static htc_status move_model(fair *m, const htc_scale_tape *tape)
 {
     const htc_sim_fairshare_options *o = &m->options;
-    uint64_t                         head[] = { print_of(m), sizeof m->now, sizeof *m->user, sizeof *m->job }, found[4];
+    uint64_t                         head[] = { print_of(m), sizeof m->now, sizeof *m->user, sizeof *m->job, sizeof *m->cluster }, found[5];
     memcpy(found, head, sizeof head);
     htc_status status = tape->move(tape->ctx, found, sizeof found);
     if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
@@ -204,6 +309,14 @@ static htc_status move_model(fair *m, const htc_scale_tape *tape)
         status = tape->move(tape->ctx, m->view, m->now.views * sizeof *m->view);
     if (status == HTC_OK)
         status = tape->move(tape->ctx, m->job, o->n_jobs * sizeof *m->job);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, m->cluster, o->n_clusters * sizeof *m->cluster);
+    if (status == HTC_OK && m->begun)
+        status = tape->move(tape->ctx, m->begun, o->cores * sizeof *m->begun);
+    if (status == HTC_OK && tape->reads)
+        status = htc__fair_attempts_room(m, m->now.attempts);
+    if (status == HTC_OK && m->now.attempts)
+        status = tape->move(tape->ctx, m->attempt, m->now.attempts * sizeof *m->attempt);
     return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
 }
 
@@ -220,7 +333,7 @@ static void tell_users(const fair *m, htc_sim_fairshare_result *results)
     for (size_t u = 0; results && u < m->options.n_users; u++) {
         const fair_user *user = &m->user[u];
         results[u] = (htc_sim_fairshare_result){ .tasks = user->tasks, .ended = user->ended, .submitted = HTC_NEVER, .agents = user->agents_started,
-                                                 .core_s = seconds(m, user->cores * now - user->held_since), .work_s = seconds(m, user->work) };
+                                                 .core_s = seconds(m, user->cores * now - user->held_since), .work_s = seconds(m, user->work), .held = user->held };
         if (user->tasks)
             results[u].submitted = user->submitted * m->options.tick_ns;
         if (user->ended) {
@@ -228,6 +341,27 @@ static void tell_users(const fair *m, htc_sim_fairshare_result *results)
             results[u].response_s = seconds(m, user->response) / (double)user->ended;
         }
     }
+}
+
+static void tell_clusters(const fair *m)
+{
+    htc_sim_fairshare_cluster_result *results = m->options.cluster_results;
+    for (size_t i = 0; results && i < m->options.n_clusters; i++) {
+        const fair_cluster *k = &m->cluster[i];
+        results[i] = (htc_sim_fairshare_cluster_result){ .agents = k->agents, .jobs = k->jobs, .held = k->held, .died = k->died, .tasks = k->ended,
+                                                         .others = k->others_begun, .work_s = seconds(m, k->work), .lost_s = seconds(m, k->lost) };
+    }
+}
+
+/* From the first submission to the last end. */
+static uint64_t direct_makespan(const fair *m)
+{
+    uint64_t first = UINT64_MAX, last = 0;
+    for (size_t u = 0; u < m->options.n_users; u++) {
+        first = m->user[u].tasks && m->user[u].submitted < first ? m->user[u].submitted : first;
+        last = m->user[u].last_end > last ? m->user[u].last_end : last;
+    }
+    return last > first ? last - first : 0;
 }
 
 static void tell(const fair *m, htc_sim_fairshare_report *r)
@@ -239,13 +373,31 @@ static void tell(const fair *m, htc_sim_fairshare_report *r)
     r->divisions = m->now.divisions;
     for (size_t u = 0; u < m->options.n_users; u++)
         r->agents += m->user[u].agents_started;
+    r->cores = m->options.cores;
+    r->held = m->now.held;
+    for (size_t i = 0; i < m->options.n_clusters; i++) {
+        const fair_cluster *k = &m->cluster[i];
+        r->held += m->options.direct ? 0 : k->held;
+        r->died += k->died;
+        r->lost_s += seconds(m, k->lost);
+    }
+    if (m->options.direct) /* the engine has heard of a task when it began */
+        r->scale.makespan = direct_makespan(m) * m->options.tick_ns;
+    r->completed = r->scale.ended ? (double)r->scale.ended / (double)(m->options.direct ? r->scale.submitted + m->now.held : r->scale.submitted) : 0;
     double span = (double)r->scale.makespan / 1e9;
     r->throughput = span > 0 ? (double)r->scale.ended / span : 0;
     r->efficiency = span > 0 ? r->scale.busy_s / ((double)m->options.cores * span) : 0;
     r->idle_s = seconds(m, m->now.idle);
     r->fairness = m->now.samples ? m->now.fairness / (double)m->now.samples : 1;
+    uint64_t response = 0;
+    for (size_t u = 0; u < m->options.n_users; u++)
+        response += m->user[u].response;
+    r->response_s = r->scale.ended ? seconds(m, response) / (double)r->scale.ended : 0;
     if (!r->interrupted && !r->scale.wrong[0] && (m->now.free != m->options.cores || m->now.queued || m->now.running))
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu of %llu cores are free in the end", (unsigned long long)m->now.free, (unsigned long long)m->options.cores);
+    else if (!r->interrupted && !r->scale.wrong[0] && r->scale.ended + m->now.held != m->now.tasks)
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu tasks have ended, %llu are held, and there were %llu", (unsigned long long)r->scale.ended,
+                 (unsigned long long)m->now.held, (unsigned long long)m->now.tasks);
 }
 
 htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_options *options, htc_sim_fairshare_report *report,
@@ -270,7 +422,7 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
                           m.options.n_users, m.options.n_jobs, (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
     if (env)
         m.env = *env;
-    m.allot = (htc_allot_options){ .size = sizeof m.allot, .policy = m.options.policy, .min_agents = m.options.min_agents,
+    m.allot = (htc_allot_options){ .size = sizeof m.allot, .policy = m.options.direct ? HTC_ALLOT_FCFS : m.options.policy, .min_agents = m.options.min_agents,
                                    .fixed_users = fixed ? fixed : m.options.n_users };
     status = open_model(&m, error);
     if (status == HTC_OK) {
@@ -292,6 +444,7 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
     if (status == HTC_OK) {
         tell(&m, &r);
         tell_users(&m, results);
+        tell_clusters(&m);
         status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_fairshare_report, scale));
     }
     close_model(&m);
