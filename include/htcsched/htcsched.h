@@ -50,6 +50,7 @@
 #include "htcsched/metrics_host.h"
 #include "htcsched/provision.h"
 #include "htcsched/record.h"
+#include "htcsched/policy_file.h"
 #include "htcsched/registry.h"
 #include "htcsched/ring.h"
 #include "htcsched/runtime.h"

@@ -1,4 +1,5 @@
 /* Policies by kind and name: a sorted array, since there are tens of them and they are looked up at the start. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -14,6 +15,8 @@ struct htc_registry {
     const htc_env *env;
     entry         *entries; /* by kind, then name */
     size_t         n, cap;
+    uint32_t       refused_kind; /* the last that had its name already */
+    char           refused[HTC_REGISTRY_NAME_MAX + 1];
 };
 
 static int name_ok(const char *name)
@@ -85,8 +88,11 @@ htc_status htc_registry_add(htc_registry *registry, uint32_t kind, const char *n
     if (!registry || kind == 0 || !name || !what || !name_ok(name))
         return HTC_EINVAL;
     size_t at = place_of(registry, kind, name);
-    if (is_at(registry, at, kind, name))
+    if (is_at(registry, at, kind, name)) {
+        registry->refused_kind = kind;
+        memcpy(registry->refused, registry->entries[at].name, sizeof registry->refused);
         return HTC_EEXISTS;
+    }
     htc_status status = reserve(registry, 1);
     if (status != HTC_OK)
         return status;
@@ -136,4 +142,38 @@ htc_status htc_registry_add_builtin(htc_registry *registry)
         for (const htc__builtin *b = *list; b->name && status == HTC_OK; b++)
             status = htc_registry_add(registry, b->kind, b->name, b->entry);
     return status;
+}
+
+htc_status htc__registry_copy(const htc_registry *from, htc_registry **out)
+{
+    htc_registry *copy;
+    htc_status    status = htc_registry_create(from->env, &copy);
+    if (status != HTC_OK)
+        return status;
+    status = reserve(copy, from->n);
+    if (status != HTC_OK) {
+        htc_registry_destroy(copy);
+        return status;
+    }
+    if (from->n)
+        memcpy(copy->entries, from->entries, from->n * sizeof *copy->entries);
+    copy->n = from->n;
+    *out = copy;
+    return HTC_OK;
+}
+
+size_t htc__registry_take(htc_registry *to, htc_registry *from)
+{
+    htc_registry was = *to;
+    assert(from->n >= to->n && from->env == to->env);
+    *to = *from;
+    *from = was;
+    htc_registry_destroy(from);
+    return to->n - was.n;
+}
+
+const char *htc__registry_refused(const htc_registry *r, uint32_t *kind)
+{
+    *kind = r->refused_kind;
+    return r->refused;
 }
