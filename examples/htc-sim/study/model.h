@@ -61,5 +61,6 @@ const model *model_of(const char *name); /* NULL: there is none */
 extern const model fairshare_model;
 extern const model grids_model;
 extern const model jobs_model;
+extern const model kvs_model;
 
 #endif

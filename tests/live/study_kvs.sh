@@ -1,0 +1,103 @@
+#!/bin/bash
+# usage: SOURCE=DIR study_kvs.sh PROGRAMS
+# htc-sim kvs: the example runs, one request alone takes what its parts take, messages are those of the closed form, a run goes on from a checkpoint, and mistakes
+# are refused.
+set -euo pipefail
+sim=$1/htc-sim
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+# row NAME=VALUE...: of the run in $dir/out, to nine digits
+row() {
+    python3 - "$dir/out" "$@" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+for one in sys.argv[2:]:
+    name, want = one.split("=")
+    got = run
+    for part in name.split("."):
+        got = got[part]
+    assert abs(got - float(want)) <= 1e-9 * max(1, abs(float(want))), (name, got, want)
+assert run["wrong"] == "", run
+PY
+}
+
+ends 0 run "$SOURCE/examples/sim/kvs.ini" --plot "$dir/plots"
+grep -qE '^65536 clients of dfc, 64 servers, 3 copies, strong' "$dir/out" || fail "no first line"
+grep -q '^which mode   strong: read-intensive work; eventual: high availability' "$dir/out" || fail "it does not say which mode to take"
+[ "$(wc -l < "$dir/plots/kvs.csv")" = 2 ] || fail "kvs.csv has not a line"
+
+# One request of one client: packed, sent, unpacked, served, packed, sent, unpacked.
+ends 0 kvs --store csingle --clients 1 --requests 1 --stall 0 --service 500us --set cost.latency=100us --set cost.pack=50us --set cost.unpack=40us \
+    --set cost.bytes=1000 --set cost.bandwidth=8G --json
+row time_s=0.000882 requests.sent=2 consistency_messages.sent=0 efficiency=0.566893
+
+# Without any cost but the service it is the service.
+ends 0 kvs --store csingle --clients 1 --stall 0 --service 1ms --set cost.latency=0 --set cost.pack=0 --set cost.unpack=0 --set cost.bytes=0 --set cost.bandwidth=1e18 --json
+row time_s=0.01 throughput=1000
+
+# Memory of a server: all of the data at one, a part of it and the list of all at each of many, or of log2 of them.
+ends 0 kvs --store csingle --json
+row data_bytes=17179869184 members_bytes=10240
+ends 0 kvs --clients 65536 --requests 1 --json
+row data_bytes=268435456 members_bytes=655360
+ends 0 kvs --clients 65536 --requests 1 --store dchord --json
+row data_bytes=268435456 members_bytes=61440
+
+# Puts alone of three copies: two messages of the request, four between copies. A get of a majority takes four as well.
+ends 0 kvs --clients 4096 --puts 1 --copies 3 --select client --json
+row requests.sent=81920 consistency_messages.sent=163840
+ends 0 kvs --clients 4096 --puts 0 --copies 3 --select client --consistency majority --json
+row requests.sent=81920 consistency_messages.sent=163840
+
+# Few keys, some of them hot: eventual copies have conflicts, which clients write back.
+ends 0 kvs --clients 4096 --keys 1000 --zipf 1 --copies 3 --consistency eventual --json
+python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["conflicts"] > 0 and r["write_backs"] > 0, r' "$dir/out"
+
+# Two processes come to the table of one.
+ends 0 kvs --clients 4096 --vary store.model=csingle,ctree,dfc,dchord --seeds 1..2 --json -j 1
+cp "$dir/out" "$dir/one"
+ends 0 kvs --clients 4096 --vary store.model=csingle,ctree,dfc,dchord --seeds 1..2 --json -j 2
+cmp "$dir/one" "$dir/out" || fail "two processes come to another table than one"
+
+# A run that is stopped goes on, and comes to the same end.
+ends 0 kvs --clients 1M --requests 4 --json
+python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(r["hash"], r["time_s"], r["requests"])' "$dir/out" > "$dir/whole"
+"$sim" kvs --clients 1M --requests 4 --checkpoint "$dir/state" > "$dir/out" 2> "$dir/err" < /dev/null &
+pid=$!
+sleep 0.4
+kill -INT "$pid" 2> /dev/null || true
+wait "$pid" || [ $? = 4 ] || fail "a run that was stopped does not end with 4"
+if [ -s "$dir/state" ]; then
+    ends 0 resume "$dir/state" --json
+    python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(r["hash"], r["time_s"], r["requests"])' "$dir/out" > "$dir/parts"
+    cmp "$dir/whole" "$dir/parts" || fail "a run that goes on comes to another end"
+else
+    echo "it had ended before it was stopped: a checkpoint was not tried"
+fi
+
+ends 2 kvs --store nothing
+says "store.model takes csingle|ctree|dfc|dchord"
+ends 2 kvs --clients 1024 --copies 3
+says "store.copies is more than there are servers"
+ends 2 kvs --zipf 1
+says "workload.zipf needs from 1 to 16777216 keys"
+ends 2 kvs --clients 4096 --copies 3 --read-quorum 4
+says "store.reads or store.writes is above store.copies"
+ends 2 kvs --clients 1M --memory 1M
+says "make clients.count lower, or raise sim.memory"
+ends 2 kvs --clients 4096 --copies 3 --set sim.messages=10
+says "raise sim.messages"
+ends 2 kvs --tick 0
+says "sim.tick is 0"
