@@ -19,6 +19,26 @@ static const setting table[] = {
     { "cluster.launch", SET_SPAN, "0", 0, 0, "a span" },
     { "cluster.pull", SET_SPAN, "0", 0, 0, "a span" },
     { "cluster.leave", SET_SPAN, "0", 0, 0, "a span" },
+    { "cluster.choice", SET_CHOICE, "best", 0, 0, "best|first" }, /* in the order of htc_sim_fairshare_choice */
+    { "cluster.direct", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "cluster.held", SET_SPAN, "600s", 0, 0, "a span" },
+    { "cluster.lost", SET_SPAN, "30s", 0, 0, "a span" },
+    { "cluster.*.cores", SET_COUNT, "1000", 1, 1073741824, "a number from 1 to 1073741824" },
+    { "cluster.*.speed", SET_REAL, "1", 0.001, 1000, "a number from 0.001 to 1000" },
+    { "cluster.*.service", SET_SPAN, "0", 0, 0, "a span" },
+    { "cluster.*.batch", SET_COUNT, "1", 1, 1e9, "a number from 1 to 1000000000" },
+    { "cluster.*.hold", SET_REAL, "0", 0, 1, "a number from 0 to 1" },
+    { "cluster.*.hold_rate", SET_REAL, "0", 0, 1, "a number from 0 to 1" },
+    { "cluster.*.life", SET_SPAN, "0", 0, 0, "a span; 0: without end" },
+    { "cluster.*.others", SET_COUNT, "0", 0, 1073741824, "a number from 0 to 1073741824" },
+    { "cluster.*.others_gap", SET_LAW, "0", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "cluster.*.others_length", SET_LAW, "1h", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "db.mode", SET_CHOICE, "off", 0, 0, "off|on|batch" }, /* in the order of htc_sim_fairshare_records */
+    { "db.record", SET_SPAN, "29ms", 0, 0, "a span" },
+    { "db.sync", SET_SPAN, "5ms", 0, 0, "a span" },
+    { "fair.gamma", SET_REAL, "0", -1, 1, "a number from -1 to 1" },
+    { "fair.estimated", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "fair.weigh", SET_SPAN, "5s", 0, 0, "a span" },
     { "fair.policy", SET_CHOICE, "maxmin", 0, 0, "eq1|static|maxmin|fcfs" }, /* in the order of htc_allot_policy */
     { "fair.min_agents", SET_COUNT, "1", 0, 1e6, "a number from 0 to 1000000" },
     { "fair.gap", SET_SPAN, "50ms", 0, 0, "a span" },
@@ -127,17 +147,19 @@ static int named_jobs(fairshare *f, settings *s, size_t first, size_t n, size_t 
 /* Some hundred samples: until all work is done at best, and as long again. */
 static htc_ns sample_of(const fairshare *f, const settings *s)
 {
-    double work = 0, last = 0;
+    double work = 0, last = 0, cores = (double)f->options.cores;
     if (strcmp(settings_text(s, "sim.sample"), "auto") != 0)
         return settings_span(s, "sim.sample");
     for (size_t j = 0; j < f->options.n_jobs; j++) {
         work += (double)f->jobs[j].tasks * f->jobs[j].length.mean_ns;
         last = fmax(last, (double)f->jobs[j].arrival + f->jobs[j].length.mean_ns);
     }
-    return (htc_ns)fmax(fmax(work / (double)f->options.cores, last) / 600, 1);
+    for (size_t k = 0; k < f->options.n_clusters; k++)
+        cores += (double)f->clusters[k].cores;
+    return (htc_ns)fmax(fmax(work / cores, last) / 600, 1);
 }
 
-static int make(fairshare *f, settings *s, uint64_t seed, int with_course, htc_error *error)
+static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
 {
     size_t named = count_sections(s, "user"), drawn = settings_count(s, "workload.users"), wanted = count_sections(s, "job");
     size_t drawn_jobs = drawn * settings_count(s, "workload.jobs");
@@ -151,15 +173,21 @@ static int make(fairshare *f, settings *s, uint64_t seed, int with_course, htc_e
     f->names = calloc(named + drawn, sizeof *f->names);
     f->results = calloc(named + drawn, sizeof *f->results);
     f->jobs = calloc(wanted + drawn_jobs, sizeof *f->jobs);
-    f->course = with_course ? calloc(1, sizeof *f->course) : NULL;
-    if (!f->users || !f->names || !f->results || !f->jobs || (with_course && !f->course))
+    f->course = calloc(1, sizeof *f->course);
+    if (!f->users || !f->names || !f->results || !f->jobs || !f->course)
         return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     f->options = (htc_sim_fairshare_options){ .size = sizeof f->options, .seed = seed, .cores = settings_count(s, "cluster.cores"),
                                               .policy = settings_choice(s, "fair.policy"), .min_agents = min_agents ? (uint32_t)min_agents : HTC_ALLOT_NO_MINIMUM,
                                               .users = f->users, .n_users = named + drawn, .jobs = f->jobs, .n_jobs = wanted + drawn_jobs,
                                               .tick_ns = settings_span(s, "sim.tick"), .launch_ns = settings_span(s, "cluster.launch"),
                                               .pull_ns = settings_span(s, "cluster.pull"), .leave_ns = settings_span(s, "cluster.leave"),
-                                              .gap_ns = settings_span(s, "fair.gap") };
+                                              .gap_ns = settings_span(s, "fair.gap"), .choice = settings_choice(s, "cluster.choice"),
+                                              .direct = settings_choice(s, "cluster.direct"), .held_ns = settings_span(s, "cluster.held"),
+                                              .lost_ns = settings_span(s, "cluster.lost"), .records = settings_choice(s, "db.mode"),
+                                              .record_ns = settings_span(s, "db.record"), .sync_ns = settings_span(s, "db.sync"), .gamma = settings_real(s, "fair.gamma"),
+                                              .estimated = settings_choice(s, "fair.estimated"), .weigh_ns = settings_span(s, "fair.weigh") };
+    if (!fairshare_clusters(f, s, error))
+        return 0;
     if (!named_users(f, s, named, error) || !named_jobs(f, s, drawn_jobs, wanted, named, error))
         return 0;
     if (drawn && !generate(f, s, seed, named, drawn, drawn_jobs))
@@ -168,7 +196,7 @@ static int make(fairshare *f, settings *s, uint64_t seed, int with_course, htc_e
     return 1;
 }
 
-static void close_run(void *run)
+void fairshare_close(void *run)
 {
     fairshare *f = run;
     if (!f)
@@ -177,6 +205,9 @@ static void close_run(void *run)
     free(f->names);
     free(f->results);
     free(f->jobs);
+    free(f->clusters);
+    free(f->cluster_names);
+    free(f->on);
     free(f->course);
     free(f);
 }
@@ -184,11 +215,12 @@ static void close_run(void *run)
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     fairshare *f = calloc(1, sizeof *f);
+    (void)drawn; /* its course is small, and values are asked of it */
     if (!f)
         refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
-    else if (make(f, s, seed, drawn, error))
+    else if (make(f, s, seed, error))
         return f;
-    close_run(f);
+    fairshare_close(f);
     return NULL;
 }
 
@@ -228,7 +260,7 @@ static void keep(void *ctx, const htc_sim_fairshare_sample *s)
     c->n++;
 }
 
-static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
+int fairshare_resume(void *run, const htc_scale_tape *tape, htc_error *error)
 {
     fairshare *f = run;
     f->resume = tape;
@@ -250,7 +282,7 @@ static htc_status with_course(void *ctx, void *data, size_t n)
     return f->checkpoint->move(f->checkpoint->ctx, data, n);
 }
 
-static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+int fairshare_run(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
 {
     fairshare     *f = run;
     htc_scale_tape tape = { .size = sizeof tape, .move = with_course, .ctx = f };
@@ -259,6 +291,7 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     f->options.sample = f->course ? keep : NULL;
     f->options.sample_ctx = f->course;
     f->options.resume = f->resume;
+    f->options.cluster_results = f->on;
     f->checkpoint = checkpoint;
     f->options.checkpoint = checkpoint ? &tape : NULL;
     *error = (htc_error){ 0 };
@@ -273,10 +306,75 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     return 0;
 }
 
-enum { MAKESPAN, THROUGHPUT, EFFICIENCY, IDLE, FAIRNESS, USER_MAKESPAN, RESPONSE };
+/* ---- what is kept of it ---- */
+
+/* The cores, or the waiting tasks (u SIZE_MAX), at a moment. */
+static double at_time(const course *c, size_t u, double at)
+{
+    size_t i = 0;
+    while (i + 1 < c->n && c->at[i + 1] <= at)
+        i++;
+    return c->n == 0 ? 0 : u == SIZE_MAX ? (double)c->queued[i] : c->cores[i][u];
+}
+
+static int user_value(const fairshare *f, size_t u, const char *what, double *out)
+{
+    const htc_sim_fairshare_result *r = &f->results[u];
+    char                           *end;
+    if (strcmp(what, "makespan") == 0)
+        *out = (double)r->makespan / 1e9;
+    else if (strcmp(what, "response") == 0)
+        *out = r->response_s;
+    else if (strcmp(what, "core_s") == 0)
+        *out = r->core_s;
+    else if (strncmp(what, "cores.", 6) == 0 && u < COURSE_USERS - 1 && what[6])
+        *out = at_time(f->course, u, strtod(what + 6, &end));
+    else
+        return 0;
+    return 1;
+}
+
+static int cluster_value(const htc_sim_fairshare_cluster_result *r, const char *what, double *out)
+{
+    const struct {
+        const char *name;
+        double      value;
+    } all[] = { { "tasks", (double)r->tasks }, { "agents", (double)r->agents }, { "jobs", (double)r->jobs },     { "held", (double)r->held },
+                { "died", (double)r->died },   { "work_s", r->work_s },         { "others", (double)r->others }, { "lost_s", r->lost_s } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, what) == 0) {
+            *out = all[i].value;
+            return 1;
+        }
+    return 0;
+}
+
+/* user.NAME.makespan, .response, .core_s, .cores.SECONDS; queued.SECONDS; cluster.NAME.tasks and so on. */
+int fairshare_value(const void *run, const char *name, double *out)
+{
+    const fairshare *f = run;
+    char            *end;
+    for (size_t u = 0; u < f->options.n_users; u++) {
+        size_t n = strlen(f->names[u]);
+        if (strncmp(name, "user.", 5) == 0 && strncmp(name + 5, f->names[u], n) == 0 && name[5 + n] == '.' && user_value(f, u, name + 6 + n, out))
+            return 1;
+    }
+    for (size_t k = 0; k < f->options.n_clusters; k++) {
+        size_t n = strlen(f->cluster_names[k]);
+        if (strncmp(name, "cluster.", 8) == 0 && strncmp(name + 8, f->cluster_names[k], n) == 0 && name[8 + n] == '.' && cluster_value(&f->on[k], name + 9 + n, out))
+            return 1;
+    }
+    if (strncmp(name, "queued.", 7) != 0 || !name[7])
+        return 0;
+    *out = at_time(f->course, SIZE_MAX, strtod(name + 7, &end));
+    return 1;
+}
+
+enum { MAKESPAN, THROUGHPUT, EFFICIENCY, IDLE, FAIRNESS, USER_MAKESPAN, RESPONSE, COMPLETED, HELD, DIED, LOST };
 static const measure measures[] = { [MAKESPAN] = { "makespan_s", 1 }, [THROUGHPUT] = { "tasks_per_s", 2 }, [EFFICIENCY] = { "efficiency", 4 },
                                     [IDLE] = { "idle_core_s", 1 },    [FAIRNESS] = { "fairness", 4 },      [USER_MAKESPAN] = { "user_makespan_s", 1 },
-                                    [RESPONSE] = { "response_s", 1 }, { NULL, 0 } };
+                                    [RESPONSE] = { "response_s", 1 },   [COMPLETED] = { "completed", 4 },    [HELD] = { "held", 0 },
+                                    [DIED] = { "died", 0 },             [LOST] = { "lost_core_s", 1 },       { NULL, 0 } };
 
 static void outcome_of(const void *run, outcome *o)
 {
@@ -294,10 +392,13 @@ static void outcome_of(const void *run, outcome *o)
         if (f->results[u].ended) {
             users++;
             o->value[USER_MAKESPAN] += (double)f->results[u].makespan / 1e9;
-            o->value[RESPONSE] += f->results[u].response_s * (double)f->results[u].ended;
         }
     o->value[USER_MAKESPAN] /= users > 0 ? users : 1;
-    o->value[RESPONSE] /= r->scale.ended ? (double)r->scale.ended : 1;
+    o->value[RESPONSE] = r->response_s;
+    o->value[COMPLETED] = r->completed;
+    o->value[HELD] = (double)r->held;
+    o->value[DIED] = (double)r->died;
+    o->value[LOST] = r->lost_s;
     snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
 }
 
@@ -306,6 +407,8 @@ static const model_option options[] = {
     { "policy", "NAME", "fair.policy", "eq1, static, maxmin or fcfs (maxmin)" },
     { "min-agents", "N", "fair.min_agents", "that everybody gets, if there are enough cores (1)" },
     { "gap", "SPAN", "fair.gap", "the least time between two divisions (50ms)" },
+    { "gamma", "G", "fair.gamma", "weights also by what each user's tasks still take, to the power of this (0)" },
+    { "db", "NAME", "db.mode", "what records of tasks take: off, on or batch (off)" },
     { "launch", "SPAN", "cluster.launch", "until an agent has its first task (0)" },
     { "pull", "SPAN", "cluster.pull", "between two tasks of an agent (0)" },
     { "leave", "SPAN", "cluster.leave", "from an agent's last task until its core is free (0)" },
@@ -323,5 +426,5 @@ static const model_option options[] = {
 static const model_preset presets[] = { { "workload.users", "4" }, { NULL, NULL } };
 
 const model fairshare_model = { .name = "fairshare", .about = "a cluster that many users share, with the policy that the gateway has", .table = table, .options = options,
-                                .presets = presets, .measures = measures, .open = open_run, .resume = resume, .run = run_it, .outcome = outcome_of,
-                                .say = fairshare_say, .plot = fairshare_plot, .close = close_run };
+                                .presets = presets, .measures = measures, .open = open_run, .resume = fairshare_resume, .run = fairshare_run, .outcome = outcome_of, .value = fairshare_value,
+                                .say = fairshare_say, .plot = fairshare_plot, .close = fairshare_close };

@@ -25,12 +25,22 @@ typedef struct fairshare {
     char                    (*names)[48]; /* of users */
     htc_sim_fairshare_report  report;
     htc_sim_fairshare_result *results;
+    htc_sim_fairshare_cluster *clusters; /* n_clusters of the options; NULL: none is named */
+    htc_sim_fairshare_cluster_result *on; /* one for each, or one */
+    char                    (*cluster_names)[48];
     course                   *course; /* NULL: not wanted */
     const htc_scale_tape     *resume, *checkpoint; /* NULL: none */
     int                       course_kept; /* in the checkpoint that is being written */
     double                    seconds; /* that the run took here */
 } fairshare;
 
+/* fairshare.c */
+int  fairshare_run(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error);
+int  fairshare_resume(void *run, const htc_scale_tape *tape, htc_error *error);
+void fairshare_close(void *run);
+int  fairshare_value(const void *run, const char *name, double *out);
+/* fairshare_clusters.c: sections [cluster.NAME]. 1; 0: error. */
+int  fairshare_clusters(fairshare *f, settings *s, htc_error *error);
 /* fairshare_say.c */
 void fairshare_say(const void *run, int json);
 int  fairshare_plot(const void *run, const char *folder, const char *suffix);

@@ -42,7 +42,7 @@ static void print_chart(const fairshare *f, FILE *out)
 {
     chart *c = chart_of(f);
     if (c && c->to > 0)
-        chart_print(c, out, 0, f->options.cores, chart_columns(out));
+        chart_print(c, out, 0, f->report.cores, chart_columns(out));
     free(c);
 }
 
@@ -86,9 +86,9 @@ static int write_picture(const char *folder, const fairshare *f, const char *suf
     chart                   *c = chart_of(f);
     FILE                    *out = c ? plot_open(folder, "cores", suffix, "svg") : NULL;
     int                      bad = -1;
-    snprintf(title, sizeof title, "cores by user: %" PRIu64 " cores, policy %s, seed %" PRIu64, f->options.cores, policies[f->options.policy], f->options.seed);
+    snprintf(title, sizeof title, "cores by user: %" PRIu64 " cores, policy %s, seed %" PRIu64, f->report.cores, policies[f->options.policy], f->options.seed);
     if (out) {
-        chart_svg(c, title, NULL, NULL, f->options.cores, out);
+        chart_svg(c, title, NULL, NULL, f->report.cores, out);
         bad = plot_close(out);
     }
     free(c);
@@ -103,14 +103,29 @@ int fairshare_plot(const void *run, const char *folder, const char *suffix)
 
 /* ---- text and JSON ---- */
 
+static void json_clusters(const fairshare *f)
+{
+    printf(",\"clusters\":[");
+    for (size_t k = 0; k < f->options.n_clusters; k++) {
+        const htc_sim_fairshare_cluster_result *x = &f->on[k];
+        printf("%s{\"name\":", k ? "," : "");
+        say_text(f->cluster_names[k]);
+        printf(",\"cores\":%" PRIu64 ",\"speed\":%g,\"tasks\":%" PRIu64 ",\"agents\":%" PRIu64 ",\"jobs\":%" PRIu64 ",\"held\":%" PRIu64 ",\"died\":%" PRIu64
+               ",\"others\":%" PRIu64 ",\"work_s\":%.6f,\"lost_s\":%.6f}",
+               f->clusters[k].cores, f->clusters[k].speed, x->tasks, x->agents, x->jobs, x->held, x->died, x->others, x->work_s, x->lost_s);
+    }
+    printf("]");
+}
+
 static void json_run(const fairshare *f)
 {
     const htc_sim_fairshare_report *r = &f->report;
     const htc_scale_report         *s = &r->scale;
     printf("{\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64 ",\"makespan_s\":%.6f,\"bound_s\":%.6f,\"work_core_s\":%.6f"
-           ",\"busy_core_s\":%.6f,\"idle_core_s\":%.6f,\"tasks_per_s\":%.6f,\"efficiency\":%.6f,\"fairness\":%.6f,\"agents\":%" PRIu64 ",\"divisions\":%" PRIu64
+           ",\"completed\":%.6f,\"held\":%" PRIu64 ",\"died\":%" PRIu64 ",\"lost_core_s\":%.6f,\"response_s\":%.6f,\"busy_core_s\":%.6f,\"idle_core_s\":%.6f,\"tasks_per_s\":%.6f,\"efficiency\":%.6f,\"fairness\":%.6f,\"agents\":%" PRIu64 ",\"divisions\":%" PRIu64
            ",\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           f->options.cores, f->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s, s->work_s, s->busy_s,
+           f->report.cores, f->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s, s->work_s, r->completed, r->held,
+           r->died, r->lost_s, r->response_s, s->busy_s,
            r->idle_s, r->throughput, r->efficiency, r->fairness, r->agents, r->divisions, s->events, r->memory, f->seconds, s->hash);
     say_text(s->wrong);
     printf(",\"users\":[");
@@ -121,7 +136,9 @@ static void json_run(const fairshare *f)
         printf(",\"weight\":%g,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64 ",\"makespan_s\":%.6f,\"response_s\":%.6f,\"core_s\":%.6f,\"work_s\":%.6f}", f->users[u].weight, x->tasks,
                x->ended, (double)x->makespan / 1e9, x->response_s, x->core_s, x->work_s);
     }
-    printf("]}\n");
+    printf("]");
+    json_clusters(f);
+    printf("}\n");
 }
 
 static void say_users(const fairshare *f)
@@ -140,6 +157,17 @@ static void say_users(const fairshare *f)
         printf("and %zu more: --json or --plot DIR has all\n", f->options.n_users - shown);
 }
 
+static void say_clusters(const fairshare *f)
+{
+    if (f->options.n_clusters)
+        printf("\n%-16s %8s %6s %12s %10s %10s %8s %8s %16s\n", "cluster", "cores", "speed", "tasks", "agents", "others", "held", "died", "core s");
+    for (size_t k = 0; k < f->options.n_clusters; k++) {
+        const htc_sim_fairshare_cluster_result *x = &f->on[k];
+        printf("%-16s %8" PRIu64 " %6g %12" PRIu64 " %10" PRIu64 " %10" PRIu64 " %8" PRIu64 " %8" PRIu64 " %16.1f\n", f->cluster_names[k], f->clusters[k].cores,
+               f->clusters[k].speed, x->tasks, x->agents, x->others, x->held, x->died, x->work_s);
+    }
+}
+
 void fairshare_say(const void *run, int json)
 {
     const fairshare                *f = run;
@@ -151,7 +179,7 @@ void fairshare_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%zu users, %zu jobs, %" PRIu64 " tasks on %" PRIu64 " cores; a tick is %g s\n", f->options.n_users, f->options.n_jobs, s->submitted, f->options.cores,
+    printf("%zu users, %zu jobs, %" PRIu64 " tasks on %" PRIu64 " cores; a tick is %g s\n", f->options.n_users, f->options.n_jobs, s->submitted, f->report.cores,
            (double)f->options.tick_ns / 1e9);
     if (r->interrupted)
         printf("last end     %.1f s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, s->ended);
@@ -165,7 +193,10 @@ void fairshare_say(const void *run, int json)
            "run          %" PRIu64 " events in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n",
            r->throughput, r->efficiency, r->idle_s, r->fairness, r->agents, r->divisions, s->events, f->seconds,
            s->ended ? f->seconds * 1e9 / (double)s->ended : 0, (double)r->memory / 1048576, s->hash);
+    if (r->held || r->died || r->completed < 1)
+        printf("trouble      %" PRIu64 " held, %" PRIu64 " agents died (%.1f core seconds lost), %.4f of the tasks were completed\n", r->held, r->died, r->lost_s, r->completed);
     say_users(f);
+    say_clusters(f);
     if (s->span) {
         printf("\ncores by user:\n");
         print_chart(f, stdout);

@@ -62,5 +62,6 @@ extern const model fairshare_model;
 extern const model grids_model;
 extern const model jobs_model;
 extern const model kvs_model;
+extern const model micro_model;
 
 #endif

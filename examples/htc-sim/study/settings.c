@@ -240,7 +240,7 @@ int settings_section_begins(settings *s, const char *section, htc_error *error)
         return note_section(s, section, n) || no_memory(error);
     }
     snprintf(error->text, sizeof error->text, "there is no section [%.100s]", section);
-    snprintf(error->hint, sizeof error->hint, "sections are [sim], [cluster], [fair], [workload], [user.NAME] and [job.NAME]");
+    snprintf(error->hint, sizeof error->hint, "sections are [sim], [cluster], [cluster.NAME], [fair], [workload], [user.NAME] and [job.NAME]");
     return 0;
 }
 

@@ -1,0 +1,94 @@
+#!/bin/bash
+# usage: SOURCE=DIR study_micro.sh PROGRAMS
+# htc-sim micro and clusters of htc-sim fairshare: the example runs, four systems come to what arithmetic says, clusters share the work, an interrupted
+# run goes on, and mistakes are refused.
+set -euo pipefail
+sim=$1/htc-sim
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+
+ends 0 run "$SOURCE/examples/sim/micro.ini" --plot "$dir/plots"
+grep -qE '^4000 tasks of 10 s on 300 cores, system batch$' "$dir/out" || fail "no first line"
+[ "$(wc -l < "$dir/plots/micro.csv")" = 2 ] || fail "micro.csv has not a line"
+
+# 4000 jobs of 0.1 s; 14 rounds after the first of five batches; 8000 records of 29 ms and a round.
+ends 0 micro --vary micro.system=batch,db,nodb,baseline --hold-rate 0 --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+batch, db, nodb, baseline = (r["makespan_s"]["mean"] for r in json.load(open(sys.argv[1]))["rows"])
+assert baseline == 410 and abs(nodb - 140.2) < 1e-9 and nodb < batch < 1.02 * 140 and 235 <= db <= 250, (batch, db, nodb, baseline)
+PY
+# Holds: tasks that are jobs stay held, agents do not.
+ends 0 micro --hold 0.05 --vary micro.system=batch,baseline --seeds 1..3 --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+batch, baseline = json.load(open(sys.argv[1]))["rows"]
+assert batch["completed"]["mean"] == 1 and baseline["completed"]["mean"] < 0.96 and baseline["held"]["mean"] > 160, (batch, baseline)
+PY
+
+# Four clusters do 4000 tasks in 5 rounds, the largest alone in 8.
+cat > "$dir/four.ini" << 'INI'
+[cluster.helix]
+cores = 128
+[cluster.gene]
+cores = 128
+[cluster.kobic]
+cores = 184
+[cluster.glory]
+cores = 514
+[user.ada]
+[job.bag]
+user = ada
+tasks = 4000
+length = 10s
+INI
+ends 0 run "$dir/four.ini" --vary cluster.direct=off,on --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+ours, jobs = (r["makespan_s"]["mean"] for r in json.load(open(sys.argv[1]))["rows"])
+assert (ours, jobs) == (50, 80), (ours, jobs)
+PY
+ends 0 run "$dir/four.ini" --set cluster.helix.life=30 --set cluster.gene.speed=2 --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+helix, gene = run["clusters"][:2]
+assert run["ended"] == 4000 and run["wrong"] == "" and run["died"] == helix["died"] > 0 and gene["tasks"] > helix["tasks"], run
+PY
+ends 0 run "$dir/four.ini" --set cluster.kobic.others=100 --plot "$dir/plots"
+grep -qE '^kobic +184 +1 ' "$dir/out" || fail "no line of a cluster"
+
+# In pieces it is the same run.
+pieces=(micro --system db --tasks 1M --cores 10K --update 1ms)
+ends 0 "${pieces[@]}" --json
+hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
+for wait in 0.1 0.2 0.4 0.8; do
+    got=0
+    timeout -s INT $wait "$sim" "${pieces[@]}" --checkpoint "$dir/state" --json > "$dir/out" || got=$?
+    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
+done
+[ ! -e "$dir/state" ] || ends 0 resume "$dir/state" --json
+[ ! -s "$dir/out" ] || [ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
+
+ends 2 micro --system nothing
+says "micro.system takes batch|db|nodb|baseline"
+printf '[cluster.a]\ncores = 5\nothers = 6\n[user.a]\n[job.b]\nuser = a\n' > "$dir/bad.ini"
+ends 2 run "$dir/bad.ini"
+says "cluster.a.others is more than its cores"
+ends 2 run "$dir/four.ini" --set cluster.helix.sped=2
+says "there is no key cluster.helix.sped"
+ends 2 run "$dir/four.ini" --gamma 2
+says "fair.gamma takes a number from -1 to 1"
+echo "study_micro: all is well"
