@@ -66,7 +66,9 @@ int value_counts(const char *text, uint64_t *min, uint64_t *max)
 
 int value_real(const char *text, double *out)
 {
-    const char *end = number(text, out);
+    int         below = text[0] == '-';
+    const char *end = number(text + below, out);
+    *out = below ? -*out : *out;
     return end && *end == '\0';
 }
 

@@ -1,0 +1,30 @@
+#!/bin/bash
+# usage: SOURCE=DIR same_hash.sh PROGRAMS [--save]
+# Each line of tests/data/sim_hashes.txt is a run of htc-sim with its hash: every build and every number of threads comes to it.
+# --save: writes there what this build comes to.
+set -euo pipefail
+sim=$1/htc-sim
+list=$SOURCE/tests/data/sim_hashes.txt
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+failed=0 lines=0
+while IFS= read -r line; do
+    case $line in
+    '#'* | '') printf '%s\n' "$line" >> "$out"; continue ;;
+    esac
+    eval "words=(${line#* })"
+    found=$("$sim" "${words[@]}" --json < /dev/null | grep -oE '"hash":"[0-9a-f]+"' | cut -d'"' -f4) ||
+        { echo "htc-sim ${line#* } did not run"; exit 1; }
+    lines=$((lines + 1))
+    printf '%s %s\n' "$found" "${line#* }" >> "$out"
+    if [ "$found" != "${line%% *}" ]; then
+        failed=$((failed + 1))
+        echo "htc-sim ${line#* }: the hash is $found, and was ${line%% *}"
+    fi
+done < "$list"
+if [ "${2:-}" = --save ]; then
+    cp "$out" "$list"
+    exit
+fi
+[ $failed = 0 ] || { echo "$failed of $lines runs are others; if that is meant, same_hash.sh PROGRAMS --save writes them down"; exit 1; }
+echo "same_hash: $lines runs are the same"
