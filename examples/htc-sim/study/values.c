@@ -68,7 +68,8 @@ int value_real(const char *text, double *out)
 {
     int         below = text[0] == '-';
     const char *end = number(text + below, out);
-    *out = below ? -*out : *out;
+    if (end && below)
+        *out = -*out;
     return end && *end == '\0';
 }
 
