@@ -81,6 +81,7 @@ typedef struct htc_sim_manytask_task {
     uint64_t node;   /**< where it runs */
     htc_ns   begin;  /**< virtual time */
     htc_ns   end;    /**< at which it will end */
+    htc_ns   submitted; /**< at which its batch was; 0: at the beginning */
 } htc_sim_manytask_task;
 
 /** What is run; every field's zero is a default. The costs' defaults are those of the published simulator. */

@@ -486,6 +486,30 @@ Test(sim_manytask, batches_follow_each_other)
     }
 }
 
+static uint64_t batches_seen[10];
+
+static void note_submission(void *ctx, const htc_sim_manytask_task *t)
+{
+    uint64_t batch = t->number / 5;
+    (void)ctx;
+    cr_expect(t->submitted <= t->begin && (batches_seen[batch] == UINT64_MAX || batches_seen[batch] == t->submitted));
+    batches_seen[batch] = t->submitted;
+}
+
+/* A task knows when its batch came: one core runs five tasks of 1 s, and the next five come when the last of them has begun. */
+Test(sim_manytask, says_when_tasks_were_submitted)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 1, .cores = 1 };
+    for (uint32_t architecture = 0; architecture < 3; architecture++) {
+        htc_sim_manytask_options o = { .size = sizeof o, .architecture = architecture, .groups = &g, .n_groups = 1, .tasks = 50, .length.mean_ns = 1e9, .batch = 5, .below = 1,
+                                       .latency_ns = 1, .bytes_per_s = UINT64_MAX, .dispatch_ns = HTC_NEVER, .begun = note_submission };
+        memset(batches_seen, 255, sizeof batches_seen);
+        ran(&o, NULL);
+        for (uint64_t k = 0; k < 10; k++)
+            cr_expect(eq(u64, batches_seen[k], k ? (5 * k - 1) * S : 0), "architecture %u, batch %llu: %g s", architecture, (unsigned long long)k, (double)batches_seen[k] / 1e9);
+    }
+}
+
 /* ---- the host ---- */
 
 static volatile int stop;
@@ -621,6 +645,12 @@ static htc_ns stopper_clock(void *ctx)
     return s->now += HTC_SECOND;
 }
 
+static void add_submission(void *ctx, const htc_sim_manytask_task *t)
+{
+    uint64_t *sum = ctx;
+    *sum += (t->number + 1) * (t->submitted + 1);
+}
+
 Test(sim_manytask, goes_on_from_a_checkpoint_to_the_same_end)
 {
     const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 5, .cores = 2 };
@@ -631,8 +661,13 @@ Test(sim_manytask, goes_on_from_a_checkpoint_to_the_same_end)
         uint64_t                 ended[SLOW_NODES], part_ended[SLOW_NODES];
         draw_run(&rng, &a);
         htc_sim_manytask_options o = htc_rng_below(&rng, 4) ? a.o : scattered(&g);
+        uint64_t sum = 0;
         o.tasks += 1000 + htc_rng_below(&rng, 4000);
+        o.begun = add_submission;
+        o.ctx = &sum;
         whole = ran(&o, ended);
+        uint64_t whole_sum = sum;
+        sum = 0;
         stopper        halt = { .rng = { htc_rng_next(&rng) }, .one_in = 1 + htc_rng_below(&rng, 300) };
         htc_scale_host host = { .size = sizeof host, .stop = &halt.stop, .clock = stopper_clock, .ctx = &halt };
         reel           from = { 0 }, to = { 0 };
@@ -650,6 +685,7 @@ Test(sim_manytask, goes_on_from_a_checkpoint_to_the_same_end)
         }
         HOLDS(part.scale.hash == whole.scale.hash && part.scale.makespan == whole.scale.makespan && part.efficiency == whole.efficiency);
         HOLDS(part.rounds == whole.rounds && part.stolen == whole.stolen && part.nudges == whole.nudges);
+        HOLDS(sum == whole_sum);
         HOLDS(o.n_groups && memcmp(ended, part_ended, whole.nodes * sizeof *ended) == 0);
         free(from.data);
         free(to.data);

@@ -63,5 +63,6 @@ extern const model grids_model;
 extern const model jobs_model;
 extern const model kvs_model;
 extern const model micro_model;
+extern const model manytask_model;
 
 #endif

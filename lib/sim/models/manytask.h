@@ -80,6 +80,7 @@ typedef struct many {
     uint32_t                *asked; /* for one round */
     uint64_t                *load;
     uint32_t                *tile;
+    uint64_t                 batches; /* whose submission is noted; 0: that of none is told */
     void                    *node_block; /* node, before it was aligned */
     /* What follows, and the engine, is what a checkpoint has. */
     many_node  *node;
@@ -88,6 +89,7 @@ typedef struct many {
     many_seat  *seat;
     many_chief *chief;
     uint32_t   *busy_list; /* central: the first seat with so many busy cores */
+    uint64_t   *batch_at; /* when each batch was submitted; NULL: nobody asks */
     struct many_state {
         uint64_t submitted, started, ended;
         uint64_t work; /* lengths of tasks that have begun, in ticks, before a node's speed */
@@ -125,6 +127,18 @@ static inline uint64_t htc__many_length(many *m, uint64_t number, uint32_t group
     return slower < 4e18 ? (uint64_t)(slower + 0.5) : UINT64_MAX / 4;
 }
 
+/* So many of the next tasks are submitted now. */
+static inline uint64_t htc__many_next_batch(many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    uint64_t                        left = o->tasks - m->now.submitted, n = o->batch && o->batch < left ? o->batch : left;
+    if (m->batch_at)
+        m->batch_at[m->now.submitted / o->batch] = htc_scale_now(m->scale);
+    m->now.submitted += n;
+    htc_scale_submit(m->scale, n);
+    return n;
+}
+
 /* Start the task with this number, delay ticks from now. */
 static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint64_t number, uint64_t delay)
 {
@@ -134,7 +148,8 @@ static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint6
     if (m->options.begun) {
         htc_ns begin = (htc_scale_now(m->scale) + delay) * m->options.tick_ns;
         m->options.begun(m->options.ctx, &(htc_sim_manytask_task){ .size = sizeof(htc_sim_manytask_task), .number = number, .node = node, .begin = begin,
-                                                                   .end = begin + length * m->options.tick_ns });
+                                                                   .end = begin + length * m->options.tick_ns,
+                                                                   .submitted = m->batch_at ? m->batch_at[number / m->options.batch] * m->options.tick_ns : 0 });
     }
 }
 

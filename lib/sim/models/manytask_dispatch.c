@@ -81,9 +81,7 @@ static uint32_t freest_child(const many *m, const many_chief *c)
 
 static void submit(many *m)
 {
-    uint64_t left = m->options.tasks - m->now.submitted, n = m->options.batch && m->options.batch < left ? m->options.batch : left;
-    m->now.submitted += n;
-    htc_scale_submit(m->scale, n);
+    uint64_t n = htc__many_next_batch(m);
     m->chief[0].queue += n;
     m->chief[0].load += n;
 }

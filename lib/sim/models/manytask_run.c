@@ -84,6 +84,7 @@ static htc_status known(const htc_sim_manytask_options *options, many *m)
         m->chiefs = htc__many_chiefs(m->nodes, m->options.fanout, &m->levels);
     else
         m->chiefs = !is_queued(m);
+    m->batches = m->options.begun && m->options.batch ? (m->options.tasks - 1) / m->options.batch + 1 : 0;
     m->length = htc__scale_drawer_of(&m->options.length, m->options.tick_ns);
     m->stream = htc__scale_stream(m->options.seed, MANY_LENGTHS);
     return status;
@@ -152,7 +153,7 @@ static uint32_t cores_max(const many *m)
 
 static uint64_t tables(const many *m)
 {
-    uint64_t tiles = m->options.tiles ? m->nodes * sizeof *m->tile : 0;
+    uint64_t tiles = (m->options.tiles ? m->nodes * sizeof *m->tile : 0) + m->batches * sizeof *m->batch_at;
     if (is_queued(m))
         return tiles + LINE + m->nodes * (sizeof *m->node + sizeof *m->waiting + sizeof *m->asked + sizeof *m->load + sizeof *m->span) + SPANS * sizeof *m->span;
     return tiles + m->nodes * sizeof *m->seat + m->chiefs * sizeof *m->chief + (cores_max(m) + (size_t)1) * sizeof *m->busy_list;
@@ -189,6 +190,7 @@ static void close_model(many *m)
     htc__free(&m->env, m->chief, m->chiefs * sizeof *m->chief);
     htc__free(&m->env, m->busy_list, (cores_max(m) + (size_t)1) * sizeof *m->busy_list);
     htc__free(&m->env, m->tile, m->nodes * sizeof *m->tile);
+    htc__free(&m->env, m->batch_at, m->batches * sizeof *m->batch_at);
 }
 
 static int open_queued(many *m)
@@ -254,7 +256,9 @@ static htc_status open_model(many *m, htc_error *error)
         return status;
     if (m->options.tiles)
         m->tile = htc__alloc_raw(&m->env, m->nodes * sizeof *m->tile);
-    if (!(is_queued(m) ? open_queued(m) : open_seated(m)) || (m->options.tiles && !m->tile))
+    if (m->batches)
+        m->batch_at = htc__alloc(&m->env, m->batches * sizeof *m->batch_at);
+    if (!(is_queued(m) ? open_queued(m) : open_seated(m)) || (m->options.tiles && !m->tile) || (m->batches && !m->batch_at))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
     m->dispatch = ticks(m, m->options.dispatch_ns);
     m->task = ticks(m, m->options.task_ns);
@@ -278,7 +282,7 @@ static uint64_t print_of(const many *m)
     uint64_t numbers[] = { o->architecture, o->layout, o->tasks, o->n_lengths, o->batch, m->below, o->root, o->shape.x, o->shape.y, o->shape.z, o->shape.wrap, o->latency_ns,
                            o->bytes_per_s, o->load_bytes, o->task_bytes, o->each_bytes, o->in_turn, m->dispatch, m->task, m->give, m->nudge, o->fanout, m->sample,
                            m->steal.poll_ns, m->steal.poll_ns_max, m->steal.at_ceiling, m->steal.neighbours, m->steal.degree, m->steal.amount, m->steal.near_workers,
-                           m->steal.hops, m->steal.shape.x, m->steal.shape.y, m->steal.shape.z, m->steal.shape.wrap };
+                           m->batches, m->steal.hops, m->steal.shape.x, m->steal.shape.y, m->steal.shape.z, m->steal.shape.wrap };
     uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
     print = htc_hash64((htc_bytes){ &o->length, sizeof o->length }, print);
     for (size_t i = 0; i < o->n_groups; i++)
@@ -338,6 +342,8 @@ static htc_status move_model(many *m, const htc_scale_tape *tape)
     uint32_t room = m->now.spans;
     m->now = state;
     status = m->node ? move_queued(m, tape, room) : move_seated(m, tape);
+    if (status == HTC_OK && m->batches)
+        status = tape->move(tape->ctx, m->batch_at, m->batches * sizeof *m->batch_at);
     return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
 }
 

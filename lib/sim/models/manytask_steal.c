@@ -234,9 +234,7 @@ static void place_with_each(many *m, uint64_t first, uint64_t n)
 
 static void submit(many *m)
 {
-    uint64_t left = m->options.tasks - m->now.submitted, n = m->options.batch && m->options.batch < left ? m->options.batch : left, first = m->now.submitted;
-    m->now.submitted += n;
-    htc_scale_submit(m->scale, n);
+    uint64_t first = m->now.submitted, n = htc__many_next_batch(m);
     if (m->options.layout == HTC_SIM_MANYTASK_ONE)
         place(m, (uint32_t)m->options.root, first, n);
     else if (m->options.layout == HTC_SIM_MANYTASK_EACH)

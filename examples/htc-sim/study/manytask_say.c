@@ -1,0 +1,123 @@
+/* What is told of a run of many tasks: text, JSON, files of a picture. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../htc/chart.h"
+#include "manytask.h"
+#include "plot.h"
+#include "study.h"
+
+/* ---- the picture ---- */
+
+/* Each sample holds until the next one. */
+static chart *chart_of(const many_study *m, const char *name, const uint64_t *values)
+{
+    const many_course *k = m->course;
+    chart             *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->to = (double)m->report.scale.makespan / 1e9;
+    (void)chart_user(c, name);
+    for (size_t bin = 0, i = 0; bin < CHART_BINS && k->n; bin++) {
+        double at = c->to * ((double)bin + 0.5) / CHART_BINS;
+        while (i + 1 < k->n && k->at[i + 1] <= at)
+            i++;
+        c->held[0][bin] = (double)values[i];
+    }
+    return c;
+}
+
+static int write_course(const char *folder, const many_study *m, const char *suffix)
+{
+    const many_course *k = m->course;
+    FILE              *out = plot_open(folder, "utilisation", suffix, "csv");
+    if (!out)
+        return -1;
+    fprintf(out, "seconds,cores,busy,queued,ended,tasks_per_s%s\n", m->options.tiles ? ",nodes_at_work" : "");
+    for (size_t i = 0; i < k->n; i++) {
+        double span = i ? k->at[i] - k->at[i - 1] : 0;
+        fprintf(out, "%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f", k->at[i], m->cores, k->busy[i], k->queued[i], k->ended[i],
+                span > 0 ? (double)(k->ended[i] - k->ended[i - 1]) / span : 0);
+        fprintf(out, m->options.tiles ? ",%" PRIu64 "\n" : "\n", k->working[i]);
+    }
+    return plot_close(out);
+}
+
+static int write_picture(const char *folder, const many_study *m, const char *suffix)
+{
+    char   title[160];
+    chart *busy = chart_of(m, "busy cores", m->course->busy), *queued = chart_of(m, "waiting tasks", m->course->queued);
+    FILE  *out = busy && queued ? plot_open(folder, "utilisation", suffix, "svg") : NULL;
+    int    bad = -1;
+    snprintf(title, sizeof title, "busy cores: %s, %" PRIu64 " nodes, %" PRIu64 " cores, seed %" PRIu64, many_architectures[m->architecture], m->nodes, m->cores, m->options.seed);
+    if (out) {
+        chart_svg(busy, title, queued, "tasks that wait", m->cores, out);
+        bad = plot_close(out);
+    }
+    free(busy);
+    free(queued);
+    return bad;
+}
+
+int many_plot(const void *run, const char *folder, const char *suffix)
+{
+    const many_study *m = run;
+    return write_course(folder, m, suffix) | write_picture(folder, m, suffix) | (m->course->frames ? many_tiles_plot(m, folder, suffix) : 0);
+}
+
+/* ---- text and JSON ---- */
+
+static void json_run(const many_study *m)
+{
+    const htc_sim_manytask_report *r = &m->report;
+    const htc_scale_report        *s = &r->scale;
+    printf("{\"architecture\":\"%s\",\"nodes\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64
+           ",\"makespan_s\":%.6f,\"bound_s\":%.6f,\"work_core_s\":%.6f,\"busy_core_s\":%.6f,\"throughput\":%.6f,\"efficiency\":%.6f,\"utilisation\":%.6f,\"cv\":%.6f,\"rounds\":%" PRIu64
+           ",\"steals\":%" PRIu64 ",\"stolen\":%" PRIu64 ",\"nudges\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"starved\":%.6f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64
+           ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
+           many_architectures[m->architecture], r->nodes, r->cores, m->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s,
+           s->work_s, s->busy_s, r->throughput, r->efficiency, r->utilisation, r->cv, r->rounds, r->steals, r->stolen, r->nudges, s->sent,
+           m->course->waited ? m->course->starved / (double)m->course->waited : 0, s->events, r->memory, m->seconds, s->hash);
+    say_text(s->wrong);
+    printf("}\n");
+}
+
+static void say_stealing(const many_study *m)
+{
+    const htc_sim_manytask_report *r = &m->report;
+    printf("stealing     %s: %" PRIu64 " rounds, of which %" PRIu64 " brought %" PRIu64 " tasks; %" PRIu64 " nudges\n", m->steal.policy->name, r->rounds, r->steals, r->stolen, r->nudges);
+}
+
+void many_say(const void *run, int json)
+{
+    const many_study              *m = run;
+    const htc_sim_manytask_report *r = &m->report;
+    const htc_scale_report        *s = &r->scale;
+    if (json) {
+        json_run(m);
+        return;
+    }
+    if (r->interrupted)
+        printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
+    printf("%" PRIu64 " tasks on %" PRIu64 " nodes with %" PRIu64 " cores, %s; a tick is %g s\n", s->submitted, r->nodes, r->cores, many_architectures[m->architecture],
+           (double)m->options.tick_ns / 1e9);
+    if (r->interrupted)
+        printf("last end     %.3f s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, s->ended);
+    else
+        printf("makespan     %.3f s, no less than %.3f s is possible\n", (double)s->makespan / 1e9, s->bound_s);
+    printf("throughput   %.2f tasks a second\n"
+           "efficiency   %.4f of the ideal; %.4f of the cores' time was work\n"
+           "tasks        of a node: coefficient of variation %.4f\n",
+           r->throughput, r->efficiency, r->utilisation, r->cv);
+    if (m->options.architecture == HTC_SIM_MANYTASK_DISTRIBUTED)
+        say_stealing(m);
+    printf("run          %" PRIu64 " events, %" PRIu64 " messages in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n", s->events, s->sent, m->seconds,
+           s->ended ? m->seconds * 1e9 / (double)s->ended : 0, (double)r->memory / 1048576, s->hash);
+    chart *c = s->makespan ? chart_of(m, "busy cores", m->course->busy) : NULL;
+    if (c) {
+        printf("\nbusy cores:\n");
+        chart_print(c, stdout, 0, m->cores, chart_columns(stdout));
+    }
+    free(c);
+}
