@@ -58,6 +58,7 @@
 #include "htcsched/status.h"
 #include "htcsched/steal.h"
 #include "htcsched/store.h"
+#include "htcsched/swf.h"
 #include "htcsched/task_fn.h"
 #include "htcsched/version.h"
 #include "htcsched/work.h"
