@@ -1,4 +1,4 @@
-/* Montage with 1000 tasks, a workflow of the scale model of provisioning, out of tests/data. */
+/* Montage with 1000 tasks, a workflow of the scale model of provisioning, out of examples/sim/data. */
 #ifndef HTC_TESTS_MONTAGE_H
 #define HTC_TESTS_MONTAGE_H
 
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data.h"
+#include "htcsched/flow.h"
 #include "htcsched/sim_provision.h"
 
 #define MONTAGE_TASKS 1000u
@@ -17,34 +18,39 @@ typedef struct montage {
     htc_ns                 length[MONTAGE_TASKS], whole;
 } montage;
 
-static inline void montage_line(montage *m, const char *line)
+static inline int montage_take(montage *m, const htc_flow *f)
 {
-    uint32_t task, child;
-    double   seconds;
-    if (sscanf(line, "task %u %lf", &task, &seconds) == 2 && task == m->flow.tasks && task < MONTAGE_TASKS) {
-        m->length[task] = (htc_ns)(seconds * 1000 + 0.5) * 1000000u;
-        m->whole += m->length[task];
-        m->flow.tasks++;
-    } else if (sscanf(line, "edge %u %u", &task, &child) == 2 && m->flow.n_edges < MONTAGE_EDGES) {
-        m->edge[m->flow.n_edges++] = (htc_sim_provision_edge){ task, child };
+    if (htc_flow_count(f) != MONTAGE_TASKS || htc_flow_edges(f) != MONTAGE_EDGES)
+        return 0;
+    for (uint32_t t = 0; t < MONTAGE_TASKS; t++) {
+        const htc_flow_edge *parents = NULL;
+        size_t               n = htc_flow_parents(f, t, &parents);
+        m->length[t] = htc_flow_get(f, t)->run;
+        m->whole += m->length[t];
+        for (size_t i = 0; i < n; i++)
+            m->edge[m->flow.n_edges++] = (htc_sim_provision_edge){ parents[i].task, t };
     }
+    m->flow.tasks = MONTAGE_TASKS;
+    return 1;
 }
 
 /* 0: there is no such file. */
 static inline int montage_read(montage *m)
 {
-    char  text[128];
-    FILE *file = test_data("montage-1000.txt");
+    static char text[1 << 16];
+    FILE       *file = test_data("montage-1000.txt");
+    htc_flow   *f = NULL;
     if (!file)
         return 0;
-    memset(m, 0, sizeof *m);
-    while (fgets(text, sizeof text, file))
-        montage_line(m, text);
+    size_t n = fread(text, 1, sizeof text, file);
     fclose(file);
+    memset(m, 0, sizeof *m);
     m->flow.size = sizeof m->flow;
     m->flow.length = m->length;
     m->flow.edges = m->edge;
-    return 1;
+    int good = htc_flow_read(NULL, (htc_bytes){ text, n }, HTC_FLOW_TEXT, NULL, &f, NULL) == HTC_OK && montage_take(m, f);
+    htc_flow_destroy(f);
+    return good;
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "data.h"
 #include "htcsched/sim_provision.h"
+#include "htcsched/swf.h"
 
 typedef struct sim_result {
     uint64_t node_hours, granted, peak, rejected;
@@ -36,41 +37,38 @@ static inline sim_result simulate(const htc_sim_provision_job *jobs, size_t n, c
     return (sim_result){ one.node_units, one.granted, one.peak, one.rejected, one.completed, one.wait_s };
 }
 
+static inline htc_status sim_read_file(void *ctx, void *data, size_t room, size_t *n)
+{
+    *n = fread(data, 1, room, ctx);
+    return ferror((FILE *)ctx) ? HTC_EIO : HTC_OK;
+}
+
 /* Records of a log in the Standard Workload Format that arrive within the period, processors / per_node rounded up as
  * nodes. NULL if there is no such file. */
 static inline htc_sim_provision_job *sim_read_swf(const char *name, uint64_t period_s, uint64_t per_node, size_t *n)
 {
-    char   line[512];
-    size_t cap = 4096;
-    FILE  *f = test_data(name);
+    size_t          cap = 4096;
+    FILE           *f = test_data(name);
+    htc_swf_options o = { .size = sizeof o, .name = name, .read = sim_read_file, .ctx = f };
+    htc_swf        *log = NULL;
+    htc_swf_job     j;
+    htc_error       e = { 0 };
+    htc_status      status;
     if (!f)
         return NULL;
     htc_sim_provision_job *jobs = malloc(cap * sizeof *jobs);
     *n = 0;
-    while (jobs && fgets(line, sizeof line, f)) {
-        double    field[11];
-        long long arrives, runs, processors;
-        if (line[0] == ';' ||
-            sscanf(line, "%lf %lf %lf %lf %lf %lf %lf %lf %lf %lf %lf", field, field + 1, field + 2, field + 3,
-                   field + 4, field + 5, field + 6, field + 7, field + 8, field + 9, field + 10) != 11)
+    sim_must(jobs && htc_swf_open(NULL, &o, &log) == HTC_OK, "memory");
+    while ((status = htc_swf_next(log, &j, &e)) == HTC_OK) {
+        uint64_t nodes = htc_swf_nodes(&j, per_node);
+        if (j.submit_s >= (double)period_s || j.run_s < 0 || nodes == 0)
             continue;
-        arrives = (long long)field[1];
-        runs = (long long)field[3];
-        processors = (long long)(field[4] > 0 ? field[4] : field[7]);
-        if (arrives < 0 || (uint64_t)arrives >= period_s || runs < 0 || processors <= 0)
-            continue;
-        if (*n == cap) {
-            htc_sim_provision_job *grown = realloc(jobs, (cap *= 2) * sizeof *jobs);
-            if (!grown) {
-                free(jobs);
-                jobs = NULL;
-                break;
-            }
-            jobs = grown;
-        }
-        jobs[(*n)++] = (htc_sim_provision_job){ .arrival = (uint64_t)arrives * HTC_SECOND, .length = (uint64_t)runs * HTC_SECOND,
-                                                .nodes = (uint32_t)(((uint64_t)processors + per_node - 1) / per_node) };
+        if (*n == cap)
+            sim_must((jobs = realloc(jobs, (cap *= 2) * sizeof *jobs)) != NULL, "memory");
+        jobs[(*n)++] = (htc_sim_provision_job){ .arrival = (htc_ns)(j.submit_s * 1e9), .length = (htc_ns)(j.run_s * 1e9), .nodes = (uint32_t)nodes };
     }
+    sim_must(status == HTC_AGAIN, e.text);
+    htc_swf_close(log);
     fclose(f);
     return jobs;
 }

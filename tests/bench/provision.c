@@ -1,5 +1,5 @@
 /* What the book costs by the number of leases, what a decision costs by the number of requests, and what the policies
- * are worth: node-hours, waits and changes of hands over two weeks of jobs. The logs are read from tests/data
+ * are worth: node-hours, waits and changes of hands over two weeks of jobs. The logs are read from examples/sim/data
  * where that is at hand. */
 #include "../provision_sim.h"
 #include "bench.h"
@@ -108,7 +108,7 @@ static void worth_of_log(const bench *b, const char *name, const char *file, uin
     if (jobs)
         worth(b, name, jobs, n, initial, ratio);
     else
-        fprintf(stderr, "%s: no %s in tests/data\n", name, file);
+        fprintf(stderr, "%s: no %s in examples/sim/data\n", name, file);
     free(jobs);
 }
 

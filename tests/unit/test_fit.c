@@ -178,7 +178,7 @@ Test(fit, backfilling_shortens_the_waits_of_a_real_log)
     static row rows[ROWS_MAX];
     FILE      *f = test_data("SDSC-BLUE-2000-4.2-cln.first14days.swf");
     if (!f)
-        cr_skip("no tests/data below or beside the working directory");
+        cr_skip("no examples/sim/data below or beside the working directory");
     size_t n = read_log(f, rows), kept = 0;
     fclose(f);
     for (size_t i = 0; i < n; i++)

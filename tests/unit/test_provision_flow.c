@@ -1,5 +1,5 @@
 /* The management policy of the paper over one workflow, Montage with 1000 tasks: section 4.3's rows and the grid of section 4.4, in the scale model of
- * provisioning. The graph is read at run time from tests/data; without it these are skipped. */
+ * provisioning. The graph is read at run time from examples/sim/data; without it these are skipped. */
 #include "expect.h"
 
 #include "../montage.h"
@@ -9,7 +9,7 @@
 static void read_montage(montage *m)
 {
     if (!montage_read(m))
-        cr_skip("no montage-1000.txt in tests/data below or beside the working directory");
+        cr_skip("no montage-1000.txt in examples/sim/data below or beside the working directory");
     cr_assert(m->flow.tasks == MONTAGE_TASKS && m->flow.n_edges == MONTAGE_EDGES, "%u tasks, %u edges", m->flow.tasks, m->flow.n_edges);
     cr_assert(eq(u64, (m->whole + 5000000) / 10000000, 1137869), "11,378.69 s of work");
 }

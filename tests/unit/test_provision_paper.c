@@ -1,5 +1,5 @@
 /* The evaluation of dynamic service provision, whole: NASA iPSC, SDSC BLUE and Montage on one provider (section 4.3 to 4.7 of the specification), in the scale
- * model. The logs and the graph are read at run time from tests/data; without them these are skipped. */
+ * model. The logs and the graph are read at run time from examples/sim/data; without them these are skipped. */
 #include "expect.h"
 
 #include "../montage.h"
@@ -25,7 +25,7 @@ static void read_paper(paper *p)
     p->environment[NASA].jobs = sim_read_swf("NASA-iPSC-1993-3.1-cln.first14days.swf", TWO_WEEKS / HTC_SECOND, 1, &n[NASA]);
     p->environment[BLUE].jobs = sim_read_swf("SDSC-BLUE-2000-4.2-cln.first14days.swf", TWO_WEEKS / HTC_SECOND, 8, &n[BLUE]);
     if (!p->environment[NASA].jobs || !p->environment[BLUE].jobs || !montage_read(&m))
-        cr_skip("the two logs or montage-1000.txt are not in tests/data below or beside the working directory");
+        cr_skip("the two logs or montage-1000.txt are not in examples/sim/data below or beside the working directory");
     for (int i = 0; i < ALL; i++) {
         htc_sim_provision_environment *e = &p->environment[i];
         p->book[i] = (htc_provision_options){ .size = sizeof p->book[i], .initial = initial[i], .ratio = ratio[i] };

@@ -1,5 +1,5 @@
 /* The management policies over two weeks of jobs: that of the paper against its published figures, ours against that of
- * the paper. The logs are read at run time from tests/data; without it the made-up weeks remain. */
+ * the paper. The logs are read at run time from examples/sim/data; without it the made-up weeks remain. */
 #include "expect.h"
 
 #include "../provision_sim.h"
@@ -15,7 +15,7 @@ static htc_sim_provision_job *jobs_of(const char *log, uint64_t per_node, size_t
 {
     htc_sim_provision_job *jobs = sim_read_swf(log, TWO_WEEKS_S, per_node, n);
     if (!jobs)
-        cr_skip("no %s in tests/data below or beside the working directory", log);
+        cr_skip("no %s in examples/sim/data below or beside the working directory", log);
     return jobs;
 }
 

@@ -55,7 +55,7 @@ static facts facts_of(const char *name, uint64_t per_node, const char *const (*h
     htc_error   e = { 0 };
     htc_status  status;
     if (!file)
-        cr_skip("no %s in tests/data below or beside the working directory", name);
+        cr_skip("no %s in examples/sim/data below or beside the working directory", name);
     htc_swf_options o = { .size = sizeof o, .name = name, .read = read_file, .ctx = file };
     cr_assert(eq(int, htc_swf_open(NULL, &o, &log), HTC_OK));
     for (; (*header)[0]; header++) {

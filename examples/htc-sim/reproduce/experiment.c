@@ -95,13 +95,13 @@ static int take_reproduce(draft *d, const char *key, const char *value, htc_erro
                                        refuse(error, "[reproduce] has no such key, or it has another value", key, "paper, name, about, tolerance, quick (yes or no), cut");
 }
 
-static int take_model(series *s, const char *value, htc_error *error)
+static int take_model(const experiment *e, series *s, const char *value, htc_error *error)
 {
     if (!(s->model = model_of(value)))
         return refuse(error, "there is no such model", value, "htc-sim --help lists the models");
     settings_destroy(s->settings);
     s->settings = settings_create(s->model->table);
-    return s->settings && settings_set(s->settings, "sim.model", value, error);
+    return s->settings && settings_beside(s->settings, e->file) && settings_set(s->settings, "sim.model", value, error);
 }
 
 static int take_series(draft *d, const char *key, const char *value, htc_error *error)
@@ -112,7 +112,7 @@ static int take_series(draft *d, const char *key, const char *value, htc_error *
     if (strchr(key, '.'))
         return settings_set(s->settings, key, value, error);
     if (strcmp(key, "model") == 0)
-        return take_model(s, value, error);
+        return take_model(d->e, s, value, error);
     if (strcmp(key, "command") == 0) {
         s->model = NULL;
         return put(s->command, sizeof s->command, value, error);
@@ -294,7 +294,7 @@ static int model_in(experiment *e, const ini_text *t, htc_error *error)
     if (!e->model)
         return refuse(error, "there is no such model", name, "htc-sim --help lists the models");
     e->base = settings_create(e->model->table);
-    return e->base && settings_set(e->base, "sim.model", e->model->name, error);
+    return e->base && settings_beside(e->base, e->file) && settings_set(e->base, "sim.model", e->model->name, error);
 }
 
 static void name_it(experiment *e, const char *file)

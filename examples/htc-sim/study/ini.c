@@ -178,5 +178,10 @@ static int set(void *ctx, const char *section, const char *key, const char *valu
 
 int ini_read(settings *s, const ini_text *t, htc_error *error)
 {
-    return ini_each(t, set, s, error);
+    *error = (htc_error){ .status = HTC_ENOMEM, .text = "no memory for the settings" };
+    if (!settings_beside(s, t->file))
+        return 0;
+    int good = ini_each(t, set, s, error);
+    (void)settings_beside(s, NULL);
+    return good;
 }

@@ -58,6 +58,7 @@ typedef struct model {
 
 extern const model *const models[]; /* the last is NULL */
 const model *model_of(const char *name); /* NULL: there is none */
+extern const model dsp_model;
 extern const model fairshare_model;
 extern const model grids_model;
 extern const model jobs_model;

@@ -18,6 +18,7 @@ struct settings {
     size_t         n, room;
     char         **sections; /* "user.ada" */
     size_t         n_sections;
+    char          *folder; /* with its slash; NULL: none */
     char           name[3 * NAME_MAX_LEN];
 };
 
@@ -105,6 +106,7 @@ static int allowed(const setting *r, const char *text)
     case SET_CHOICE:
         return choice_of(r->takes, text, &place);
     case SET_WORD:
+    case SET_FILE:
         return text[0] != '\0';
     }
     return 0;
@@ -128,6 +130,7 @@ void settings_destroy(settings *s)
         free(s->items[i].name);
         free(s->items[i].value);
     }
+    free(s->folder);
     for (size_t i = 0; i < s->n_sections; i++)
         free(s->sections[i]);
     free(s->items);
@@ -205,6 +208,24 @@ static int is_line(const char *text)
     return text[n] == '\0' && n <= 900;
 }
 
+static int add_beside(settings *s, const char *name, const char *value, htc_error *error)
+{
+    char path[1024];
+    if ((size_t)snprintf(path, sizeof path, "%s%s", s->folder, value) < sizeof path)
+        return add(s, name, path) || no_memory(error);
+    snprintf(error->text, sizeof error->text, "the name of a file is too long: %.100s", name);
+    snprintf(error->hint, sizeof error->hint, "move it to a folder with a shorter name");
+    return 0;
+}
+
+int settings_beside(settings *s, const char *file)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    free(s->folder);
+    s->folder = slash ? strndup(file, (size_t)(slash - file) + 1) : NULL;
+    return !slash || s->folder;
+}
+
 int settings_set(settings *s, const char *name, const char *value, htc_error *error)
 {
     const setting *rule = strlen(name) <= NAME_MAX_LEN ? rule_of(s, name) : NULL;
@@ -225,6 +246,8 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
         snprintf(error->hint, sizeof error->hint, "%.100s takes %s", name, rule->takes);
         return 0;
     }
+    if (rule->kind == SET_FILE && s->folder && value[0] != '/')
+        return add_beside(s, name, value, error);
     return add(s, name, value) || no_memory(error);
 }
 
@@ -248,7 +271,7 @@ int settings_section_begins(settings *s, const char *section, htc_error *error)
 settings *settings_copy(const settings *s)
 {
     settings *copy = settings_create(s->table);
-    int       good = copy != NULL;
+    int       good = copy != NULL && settings_beside(copy, s->folder);
     for (size_t i = 0; good && i < s->n_sections; i++)
         good = note_section(copy, s->sections[i], strlen(s->sections[i]));
     for (size_t i = 0; good && i < s->n; i++)

@@ -7,7 +7,7 @@
 
 #include "htcsched/sim_scale.h"
 
-typedef enum setting_kind { SET_COUNT = 1, SET_COUNTS, SET_REAL, SET_SIZE, SET_SPAN, SET_SPAN_OR_AUTO, SET_LAW, SET_CHOICE, SET_WORD } setting_kind;
+typedef enum setting_kind { SET_COUNT = 1, SET_COUNTS, SET_REAL, SET_SIZE, SET_SPAN, SET_SPAN_OR_AUTO, SET_LAW, SET_CHOICE, SET_WORD, SET_FILE } setting_kind;
 
 typedef struct setting {
     const char *name; /* user.*.weight: of each [user.NAME] */
@@ -22,6 +22,10 @@ typedef struct settings settings;
 settings *settings_create(const setting *table); /* ends with a name NULL; NULL: no memory */
 settings *settings_copy(const settings *s);
 void      settings_destroy(settings *s);
+
+/* From now on a relative name of a file (SET_FILE) is one beside this file, as experiments have it; NULL, or a name without a folder: it is as it is. 1; 0: no
+ * memory. */
+int settings_beside(settings *s, const char *file);
 
 /* The last one holds. 1; 0: why stands in error, with the next step in hint; where is the caller's. */
 int settings_set(settings *s, const char *name, const char *value, htc_error *error);

@@ -1,0 +1,447 @@
+#include "dsp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "values.h"
+
+/* ---- its settings ---- */
+
+const char *const        dsp_systems[] = { "dsp", "dcs", "ssp", "drp" }; /* in the order of htc_sim_provision_system */
+static const char *const policies[] = { "paper", "perlease" };
+static const char *const fits[] = { NULL, "first_fit", "fcfs", "easy", "conservative" };
+
+static const setting table[] = {
+    { "sim.model", SET_CHOICE, "dsp", 0, 0, "dsp" },
+    { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
+    { "sim.tick", SET_SPAN, "1ms", 0, 0, "a span: 1ms, 1s" },
+    { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
+    { "sim.sample", SET_SPAN, "0", 0, 0, "a span; 0: a lease unit, with --plot a twelfth of it" },
+    { "provider.system", SET_CHOICE, "dsp", 0, 0, "dsp|dcs|ssp|drp" }, /* in the order of dsp_systems */
+    { "provider.nodes", SET_COUNT, "480", 0, 4294967295.0, "a number from 1 to 4294967295; 0: so many" },
+    { "provider.grant", SET_CHOICE, "all_or_reject", 0, 0, "all_or_reject|partial" },
+    { "provider.unit", SET_SPAN, "1h", 0, 0, "a span" },
+    { "provider.setup", SET_CHOICE, "packages", 0, 0, "packages|none|wipe_os" },
+    { "provider.setup_time", SET_SPAN, "15.743s", 0, 0, "a span" },
+    { "provider.setup_delay", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "provider.price", SET_REAL, "0.1", 0, 1e9, "of a node for a unit, a number from 0" },
+    { "provider.shared", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "provider.policy", SET_CHOICE, "perlease", 0, 0, "paper|perlease" },
+    { "provider.B", SET_COUNT, "0", 0, 4294967295.0, "a number of nodes" },
+    { "provider.R", SET_REAL, "1.2", 0, 1e9, "a number from 0" },
+    { "provider.scan", SET_SPAN, "60s", 0, 0, "a span" },
+    { "provider.phase", SET_SPAN_OR_AUTO, "0", 0, 0, "a span, or auto: drawn from the seed" },
+    { "tre.*.enabled", SET_CHOICE, "on", 0, 0, "off|on" },
+    { "tre.*.type", SET_CHOICE, "htc", 0, 0, "htc|mtc" },
+    { "tre.*.trace", SET_FILE, NULL, 0, 0, "the name of a log in the Standard Workload Format" },
+    { "tre.*.per_node", SET_COUNT, "1", 1, 1e9, "processors of a node, from 1" },
+    { "tre.*.status", SET_CHOICE, "any", 0, 0, "any|completed" },
+    { "tre.*.skip_bad", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "tre.*.estimates", SET_CHOICE, "asked", 0, 0, "asked|exact|none" },
+    { "tre.*.flow", SET_FILE, NULL, 0, 0, "the name of a workflow: text, JSON, DAX or WfCommons" },
+    { "tre.*.jobs", SET_COUNT, "1000", 0, 1e12, "a number from 0 to 10^12" },
+    { "tre.*.gap", SET_LAW, "exponential 2min", 0, 0, LAW_WORDS },
+    { "tre.*.length", SET_LAW, "lognormal 10min 2", 0, 0, LAW_WORDS },
+    { "tre.*.sizes", SET_COUNTS, "1..32", 1, 4294967295.0, "a number of nodes, or two: A..B" },
+    { "tre.*.window", SET_SPAN, "0", 0, 0, "a span; 0: until its work has ended" },
+    { "tre.*.nodes", SET_COUNT, "128", 1, 4294967295.0, "a number from 1 to 4294967295" },
+    { "tre.*.B", SET_COUNT, NULL, 0, 4294967295.0, "a number of nodes" },
+    { "tre.*.R", SET_REAL, NULL, 0, 1e9, "a number from 0" },
+    { "tre.*.scan", SET_SPAN, NULL, 0, 0, "a span" },
+    { "tre.*.phase", SET_SPAN_OR_AUTO, "0", 0, 0, "a span, or auto: drawn from the seed" },
+    { "tre.*.policy", SET_CHOICE, "paper", 0, 0, "paper|perlease" },
+    { "tre.*.demand", SET_CHOICE, "unfinished", 0, 0, "unfinished|waiting" },
+    { "tre.*.order", SET_CHOICE, "auto", 0, 0, "auto|first_fit|fcfs|easy|conservative" }, /* in the order of fits */
+    { "tre.*.priority", SET_COUNT, "0", 0, 1e6, "a number from 0 to 1000000" },
+    { "tre.*.weight", SET_COUNT, "1", 1, 1e6, "a number from 1 to 1000000" },
+    { NULL, 0, NULL, 0, 0, NULL },
+};
+
+static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
+{
+    *e = (htc_error){ .status = status };
+    snprintf(e->text, sizeof e->text, "%s", text);
+    snprintf(e->hint, sizeof e->hint, "%s", hint);
+    return 0;
+}
+
+/* R in millionths; 0: the least there is, since 0 stands for the default. */
+static uint64_t ratio_of(double r)
+{
+    uint64_t v = (uint64_t)(r * (double)HTC_PROVISION_ONE + 0.5);
+    return v ? v : 1;
+}
+
+static uint64_t initial_of(uint64_t b)
+{
+    return b ? b : HTC_PROVISION_NO_NODES;
+}
+
+/* Seeds 1 to 20 have the twenty twentieths of a scan, in this order, and then again. */
+static htc_ns phase_of(const settings *s, const char *key, htc_ns scan, uint64_t seed)
+{
+    htc_ns span = strcmp(settings_text(s, key), "auto") == 0 ? scan / 20 * ((seed + 19) % 20 + 1) : settings_span(s, key);
+    return span ? span : 1; /* 0 stands for the default */
+}
+
+static int book_of(dsp_study *d, size_t i, settings *s, uint64_t seed)
+{
+    const char            *name = d->work[i].name;
+    htc_provision_options *b = &d->book[i];
+    int                    mtc = settings_choice(s, settings_in(s, "tre", name, "type")) == 1;
+    const char            *text;
+    *b = (htc_provision_options){ .size = sizeof *b, .kind = mtc ? HTC_PROVISION_MTC : HTC_PROVISION_HTC, .unit_ns = settings_span(s, "provider.unit") };
+    b->scope = settings_choice(s, settings_in(s, "tre", name, "demand"));
+    text = settings_text(s, settings_in(s, "tre", name, "B"));
+    b->initial = text[0] ? initial_of(settings_count(s, settings_in(s, "tre", name, "B"))) : 0;
+    text = settings_text(s, settings_in(s, "tre", name, "R"));
+    b->ratio = text[0] ? ratio_of(settings_real(s, settings_in(s, "tre", name, "R"))) : 0;
+    text = settings_text(s, settings_in(s, "tre", name, "scan"));
+    b->scan_ns = text[0] ? settings_span(s, settings_in(s, "tre", name, "scan")) : mtc ? 3 * HTC_SECOND : 60 * HTC_SECOND;
+    b->phase_ns = phase_of(s, settings_in(s, "tre", name, "phase"), b->scan_ns, seed);
+    return htc_provision_find(d->registry, policies[settings_choice(s, settings_in(s, "tre", name, "policy"))], &b->policy) == HTC_OK;
+}
+
+static int open_tre(dsp_study *d, const char *name, settings *s, uint64_t seed, htc_error *error)
+{
+    size_t                         i = d->options.n_environments;
+    htc_sim_provision_environment *e = &d->environment[i];
+    dsp_work                      *w = &d->work[i];
+    if (settings_choice(s, settings_in(s, "tre", name, "enabled")) == 0)
+        return 1;
+    if (i == DSP_TRES || strlen(name) >= sizeof w->name)
+        return refuse(error, HTC_ETOOBIG, i == DSP_TRES ? "there are more than 64 environments" : "the name of an environment is too long", "names have at most 47 bytes");
+    snprintf(w->name, sizeof w->name, "%s", name);
+    d->options.n_environments++;
+    e->size = sizeof *e;
+    e->name = w->name;
+    e->nodes = settings_count(s, settings_in(s, "tre", name, "nodes"));
+    e->priority = (int32_t)settings_count(s, settings_in(s, "tre", name, "priority"));
+    e->weight = settings_count(s, settings_in(s, "tre", name, "weight"));
+    e->period_ns = settings_span(s, settings_in(s, "tre", name, "window"));
+    e->book = &d->book[i];
+    const char *fit = fits[settings_choice(s, settings_in(s, "tre", name, "order"))];
+    if (!book_of(d, i, s, seed) || (fit && htc_fit_find(d->registry, fit, &e->fit) != HTC_OK))
+        return refuse(error, HTC_EINTERNAL, "a policy is not in the registry", "report this");
+    return dsp_work_open(w, s, seed, e, error);
+}
+
+static void open_provider(dsp_study *d, settings *s, uint64_t seed)
+{
+    htc_sim_provision_options *o = &d->options;
+    d->setup = *htc_provision_setup_of(settings_choice(s, "provider.setup"));
+    if (settings_choice(s, "provider.setup") != HTC_PROVISION_NO_SETUP)
+        d->setup.node_ns = settings_span(s, "provider.setup_time");
+    d->every = settings_span(s, "provider.unit");
+    d->every = d->every ? d->every : 3600 * HTC_SECOND;
+    *o = (htc_sim_provision_options){ .size = sizeof *o, .system = settings_choice(s, "provider.system"), .setup_delay = settings_choice(s, "provider.setup_delay"),
+                                      .environments = d->environment, .capacity = settings_count(s, "provider.nodes"),
+                                      .granter = htc_provision_granter_of(settings_choice(s, "provider.grant") ? HTC_PROVISION_PARTIAL : HTC_PROVISION_ALL_OR_REJECT),
+                                      .setup = &d->setup, .price = settings_real(s, "provider.price"), .tick_ns = settings_span(s, "sim.tick") };
+    if (settings_choice(s, "provider.shared") == 0 || o->system != HTC_SIM_PROVISION_DSP)
+        return;
+    d->shared = (htc_provision_options){ .size = sizeof d->shared, .initial = initial_of(settings_count(s, "provider.B")), .ratio = ratio_of(settings_real(s, "provider.R")),
+                                         .scan_ns = settings_span(s, "provider.scan"), .unit_ns = settings_span(s, "provider.unit") };
+    d->shared.phase_ns = phase_of(s, "provider.phase", d->shared.scan_ns, seed);
+    (void)htc_provision_find(d->registry, policies[settings_choice(s, "provider.policy")], &d->shared.policy);
+    o->shared = &d->shared;
+}
+
+static void close_run(void *run)
+{
+    dsp_study *d = run;
+    if (!d)
+        return;
+    for (size_t i = 0; i < DSP_TRES; i++)
+        dsp_work_close(&d->work[i]);
+    htc_registry_destroy(d->registry);
+    free(d->course);
+    free(d);
+}
+
+static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
+{
+    dsp_study *d = calloc(1, sizeof *d);
+    if (!d || htc_registry_create(NULL, &d->registry) != HTC_OK || htc_registry_add_builtin(d->registry) != HTC_OK ||
+        (drawn && !(d->course = calloc(1, sizeof *d->course)))) {
+        close_run(d);
+        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        return NULL;
+    }
+    d->report.size = sizeof d->report;
+    open_provider(d, s, seed);
+    int good = 1;
+    for (size_t i = 0; good && settings_section(s, "tre", i); i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s", settings_section(s, "tre", i));
+        good = open_tre(d, name, s, seed, error);
+    }
+    if (good && d->options.n_environments == 0)
+        good = refuse(error, HTC_ECONFIG, "there is no runtime environment", "[tre.NAME] is one; examples/sim/dsp.ini has three");
+    htc_ns sample = settings_span(s, "sim.sample");
+    d->options.sample_ns = sample ? sample : drawn ? d->every / 12 : d->every;
+    if (good && d->every % d->options.sample_ns != 0)
+        good = refuse(error, HTC_ECONFIG, "sim.sample does not divide provider.unit", "a lease unit is a whole number of samples");
+    if (good)
+        return d;
+    close_run(d);
+    return NULL;
+}
+
+/* ---- its course ---- */
+
+static void thin(dsp_course *c)
+{
+    for (size_t i = 0; i < c->n / 2; i++) {
+        c->at[i] = c->at[2 * i];
+        c->units[i] = c->units[2 * i];
+        c->cost[i] = c->cost[2 * i];
+        c->busy[i] = c->busy[2 * i];
+        c->waiting[i] = c->waiting[2 * i];
+        memcpy(c->held[i], c->held[2 * i], sizeof c->held[i]);
+    }
+    c->n /= 2;
+    c->every *= 2;
+}
+
+static void keep_course(dsp_course *c, const htc_sim_provision_sample *s)
+{
+    c->every = c->every ? c->every : 1;
+    if (c->seen++ % c->every)
+        return;
+    if (c->n == DSP_SAMPLES) {
+        thin(c);
+        if ((c->seen - 1) % c->every)
+            return;
+    }
+    size_t k = c->n++;
+    c->shown = s->n_environments < DSP_SHOWN ? s->n_environments : DSP_SHOWN;
+    c->at[k] = (double)s->at / 1e9;
+    c->units[k] = (double)s->node_units;
+    c->cost[k] = s->cost;
+    c->busy[k] = c->waiting[k] = 0;
+    memset(c->held[k], 0, sizeof c->held[k]);
+    for (size_t i = 0; i < s->n_environments; i++) {
+        c->held[k][i < DSP_SHOWN ? i : DSP_SHOWN - 1] += (double)s->held[i];
+        c->busy[k] += (double)s->busy[i];
+        c->waiting[k] += (double)s->waiting[i];
+    }
+}
+
+/* A node-unit is charged when it begins: what was added within a lease unit began in it. */
+static void keep(void *ctx, const htc_sim_provision_sample *s)
+{
+    dsp_study *d = ctx;
+    if (s->at >= d->hour_at + d->every) {
+        uint64_t began = s->node_units - (s->node_units < d->hour_before ? s->node_units : d->hour_before);
+        d->hour_peak = began > d->hour_peak ? began : d->hour_peak;
+        d->hour_before = s->node_units;
+        d->hour_at = s->at;
+    }
+    if (d->course)
+        keep_course(d->course, s);
+}
+
+/* ---- a run ---- */
+
+static int failed(dsp_study *d, htc_status status, const watch *w, htc_error *error)
+{
+    for (size_t i = 0; i < d->options.n_environments; i++)
+        if (d->work[i].error.text[0]) {
+            *error = d->work[i].error;
+            snprintf(error->where, sizeof error->where, "%.140s:%u", d->work[i].file, (unsigned)error->line);
+            return 0;
+        }
+    error->status = status;
+    if (!error->text[0])
+        snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
+    snprintf(error->hint, sizeof error->hint, "%s",
+             status == HTC_ETOOBIG && w->host.memory_max ? "make it smaller, or raise sim.memory or sim.tick" :
+             status == HTC_ENOFIT                        ? "raise provider.nodes, or lower B or nodes of the environments" :
+                                                           "change its settings");
+    return 0;
+}
+
+/* What dedicated clusters would be charged. One that lives as long as its work has to be run. */
+static int dedicated(dsp_study *d, watch *w, htc_error *error)
+{
+    htc_sim_provision_options o = d->options;
+    o.system = HTC_SIM_PROVISION_DCS;
+    o.shared = NULL;
+    o.sample = NULL;
+    o.n_environments = 1;
+    for (size_t i = 0; i < d->options.n_environments; i++) {
+        const htc_sim_provision_environment *e = &d->environment[i];
+        htc_sim_provision_report             r = { .size = sizeof r };
+        o.environments = e;
+        if (d->options.system == HTC_SIM_PROVISION_DCS) {
+            d->dedicated[i] = (double)d->result[i].node_units;
+        } else if (e->period_ns) {
+            d->dedicated[i] = (double)(e->nodes * htc_provision_units(e->period_ns, d->every, HTC_PROVISION_CEIL));
+        } else {
+            if (!dsp_work_again(&d->work[i], error))
+                return 0;
+            htc_status status = htc_sim_provision_run(&w->env, &o, &r, NULL, error);
+            if (status != HTC_OK)
+                return failed(d, status, w, error);
+            d->dedicated[i] = (double)r.node_units;
+        }
+        d->dedicated_all += d->dedicated[i];
+    }
+    return 1;
+}
+
+static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+{
+    dsp_study *d = run;
+    double     begun = watch_seconds();
+    (void)checkpoint;
+    d->options.host = &w->host;
+    d->options.sample = keep;
+    d->options.sample_ctx = d;
+    *error = (htc_error){ 0 };
+    htc_status status = htc_sim_provision_run(&w->env, &d->options, &d->report, d->result, error);
+    watch_close(w);
+    d->seconds = watch_seconds() - begun;
+    if (status != HTC_OK)
+        return failed(d, status, w, error);
+    if (d->report.interrupted)
+        return 1;
+    uint64_t last = d->report.node_units - (d->report.node_units < d->hour_before ? d->report.node_units : d->hour_before);
+    d->hour_peak = last > d->hour_peak ? last : d->hour_peak;
+    return dedicated(d, w, error);
+}
+
+enum { NODE_HOURS, COMPLETED, PEAK, HOUR_PEAK, BUSY_PEAK, GRANTED, ADJUSTED, SETUP, WAIT, REJECTED, UTILISATION, SAVED, COST, DEDICATED, UNFINISHED, WORK };
+static const measure measures[] = { [NODE_HOURS] = { "node_hours", 1 },   [COMPLETED] = { "completed", 1 }, [PEAK] = { "peak", 1 },
+                                    [HOUR_PEAK] = { "peak_of_hour", 1 },  [BUSY_PEAK] = { "busy_peak", 1 }, [GRANTED] = { "granted", 1 },
+                                    [ADJUSTED] = { "adjusted", 1 },       [SETUP] = { "setup_s_per_h", 1 }, [WAIT] = { "wait_s", 1 },
+                                    [REJECTED] = { "rejected", 1 },       [UTILISATION] = { "utilisation", 4 }, [SAVED] = { "saved", 4 },
+                                    [COST] = { "cost", 2 },               [DEDICATED] = { "dcs_node_hours", 1 }, [UNFINISHED] = { "unfinished", 1 },
+                                    [WORK] = { "work_node_hours", 1 },    { NULL, 0 } };
+
+/* The longest life of an environment, in hours. */
+static double lasted(const dsp_study *d)
+{
+    htc_ns longest = 0;
+    for (size_t i = 0; i < d->options.n_environments; i++) {
+        htc_ns last = d->result[i].last == HTC_NEVER ? 0 : d->result[i].last, life = d->environment[i].period_ns ? d->environment[i].period_ns : last;
+        longest = life > longest ? life : longest;
+    }
+    return (double)longest / 3600e9;
+}
+
+double dsp_setup_an_hour(const dsp_study *d)
+{
+    double span = lasted(d);
+    return span > 0 ? (double)d->report.setup_ns / 1e9 / span : 0;
+}
+
+/* Lease units as hours. */
+static double hours(const dsp_study *d, double units)
+{
+    return units * (double)d->every / 3600e9;
+}
+
+static void outcome_of(const void *run, outcome *o)
+{
+    const dsp_study                *d = run;
+    const htc_sim_provision_report *r = &d->report;
+    double                          jobs = 0;
+    o->hash = r->scale.hash;
+    o->done = !r->interrupted;
+    o->value[NODE_HOURS] = hours(d, (double)r->node_units);
+    o->value[COMPLETED] = (double)r->completed;
+    o->value[PEAK] = (double)r->peak;
+    o->value[HOUR_PEAK] = (double)d->hour_peak;
+    o->value[BUSY_PEAK] = (double)r->busy_peak;
+    o->value[GRANTED] = (double)r->granted;
+    o->value[ADJUSTED] = (double)(r->granted + r->returned);
+    o->value[SETUP] = dsp_setup_an_hour(d);
+    o->value[REJECTED] = (double)r->rejected;
+    o->value[UTILISATION] = r->held_s > 0 ? r->busy_s / r->held_s : 0;
+    o->value[SAVED] = d->dedicated_all > 0 ? 1 - (double)r->node_units / d->dedicated_all : 0;
+    o->value[COST] = r->cost;
+    o->value[DEDICATED] = hours(d, d->dedicated_all);
+    o->value[UNFINISHED] = (double)r->unfinished;
+    o->value[WORK] = r->busy_s / 3600;
+    for (size_t i = 0; i < d->options.n_environments; i++) {
+        double submitted = (double)(d->result[i].submitted - d->result[i].refused);
+        o->value[WAIT] += d->result[i].wait_s * submitted;
+        jobs += submitted;
+    }
+    o->value[WAIT] /= jobs > 0 ? jobs : 1;
+    snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
+}
+
+/* tre.NAME.KEY */
+static int value_of(const void *run, const char *name, double *out)
+{
+    const dsp_study *d = run;
+    const char      *dot = strrchr(name, '.');
+    size_t           i = 0, n = dot && strncmp(name, "tre.", 4) == 0 && dot > name + 4 ? (size_t)(dot - name) - 4 : 0;
+    while (i < d->options.n_environments && (strlen(d->work[i].name) != n || strncmp(d->work[i].name, name + 4, n) != 0))
+        i++;
+    if (n == 0 || i == d->options.n_environments)
+        return 0;
+    const htc_sim_provision_result *r = &d->result[i];
+    const struct {
+        const char *key;
+        double      value;
+    } values[] = { { "node_hours", hours(d, (double)r->node_units) },
+                   { "dcs_node_hours", hours(d, d->dedicated[i]) },
+                   { "saved", d->dedicated[i] > 0 ? 1 - (double)r->node_units / d->dedicated[i] : 0 },
+                   { "submitted", (double)r->submitted },
+                   { "completed", (double)r->completed },
+                   { "unfinished", (double)r->unfinished },
+                   { "peak", (double)r->peak },
+                   { "busy_peak", (double)r->busy_peak },
+                   { "granted", (double)r->granted },
+                   { "adjusted", (double)(r->granted + r->returned) },
+                   { "rejected", (double)r->rejected },
+                   { "starved", (double)r->starved },
+                   { "wait_s", r->wait_s },
+                   { "rate", r->rate },
+                   { "work_node_hours", r->busy_s / 3600 },
+                   { "utilisation", r->held_s > 0 ? r->busy_s / r->held_s : 0 } };
+    for (size_t k = 0; k < sizeof values / sizeof *values; k++)
+        if (strcmp(values[k].key, dot + 1) == 0) {
+            *out = values[k].value;
+            return 1;
+        }
+    return 0;
+}
+
+static const model_option options[] = {
+    { "system", "NAME", "provider.system", "dsp, dcs, ssp or drp (dsp)" },
+    { "nodes", "N", "provider.nodes", "of the provider (480)" },
+    { "grant", "NAME", "provider.grant", "all_or_reject or partial (all_or_reject)" },
+    { "shared", "off|on", "provider.shared", "environments lend each other idle nodes (off)" },
+    { "unit", "SPAN", "provider.unit", "of a lease (1h)" },
+    { "setup", "NAME", "provider.setup", "of nodes that change hands: packages, none or wipe_os (packages)" },
+    { "setup-time", "SPAN", "provider.setup_time", "of a node (15.743s)" },
+    { "setup-delay", "off|on", "provider.setup_delay", "a node is used only when it is set up (off)" },
+    { "price", "X", "provider.price", "of a node for a unit (0.1)" },
+    { "trace", "FILE", "tre.htc.trace", "a log in the Standard Workload Format, of an environment htc" },
+    { "per-node", "N", "tre.htc.per_node", "processors of a node of that log (1)" },
+    { "count", "N", "tre.htc.jobs", "that are drawn, without a log (1000)" },
+    { "gap", "LAW", "tre.htc.gap", "from one of them to the next (exponential 2min)" },
+    { "length", "LAW", "tre.htc.length", "of each: " LAW_WORDS " (lognormal 10min 2)" },
+    { "sizes", "A[..B]", "tre.htc.sizes", "of each, in nodes (1..32)" },
+    { "size", "N", "tre.htc.nodes", "nodes of its dedicated cluster (128)" },
+    { "window", "SPAN", "tre.htc.window", "after which it ends; 0: when its work has ended (0)" },
+    { "B", "N", "tre.htc.B", "its initial nodes (40)" },
+    { "R", "X", "tre.htc.R", "its ratio of obtaining resources (1.2)" },
+    { "scan", "SPAN", "tre.htc.scan", "between two looks at its queue (60s)" },
+    { "phase", "SPAN", "tre.htc.phase", "until the first one, or auto: drawn from the seed (0)" },
+    { "policy", "NAME", "tre.htc.policy", "by which it asks for nodes: paper or perlease (paper)" },
+    { "order", "NAME", "tre.htc.order", "of its jobs: auto, first_fit, fcfs, easy or conservative (auto)" },
+    { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
+    { NULL, NULL, NULL, NULL },
+};
+
+static const model_preset presets[] = { { "tre.htc.type", "htc" }, { NULL, NULL } };
+
+const model dsp_model = { .name = "dsp", .about = "organisations that lease nodes of one provider, or own clusters, or let each user lease", .table = table, .options = options,
+                          .presets = presets, .measures = measures, .open = open_run, .run = run_it, .outcome = outcome_of, .value = value_of, .say = dsp_say,
+                          .plot = dsp_plot, .close = close_run };

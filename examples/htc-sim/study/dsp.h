@@ -1,0 +1,70 @@
+/* An experiment of dynamic service provision: runtime environments with their workloads on one provider, one run of it, and what is kept of that. */
+#ifndef HTC_SIM_STUDY_DSP_H
+#define HTC_SIM_STUDY_DSP_H
+
+#include <stdio.h>
+
+#include "htcsched/sim_provision.h"
+#include "htcsched/swf.h"
+#include "model.h"
+
+#define DSP_TRES    64  /* of an experiment */
+#define DSP_SAMPLES 2400
+#define DSP_SHOWN   16  /* environments of a picture; those beyond the last place are added up there */
+
+/* Where the jobs or workflows of an environment come from. */
+typedef struct dsp_work {
+    char      name[48], file[512]; /* of the environment; file: "": its jobs are drawn */
+    FILE     *log;                 /* a trace, */
+    htc_swf  *swf;
+    uint64_t  per_node, skipped, bad; /* skipped: jobs of the log that do not say how large or how long they are */
+    int       completed_alone, skip_bad, estimates;
+    htc_ns    window;
+    uint64_t  jobs, next, nodes_min, nodes_max, seed; /* drawn jobs */
+    htc_scale *draws;
+    htc_scale_law gap, length;
+    htc_ns    at;
+    htc_sim_provision_flow flow; /* or a workflow: flow.tasks is not 0 */
+    htc_ns                *lengths;
+    htc_sim_provision_edge *edges;
+    htc_error error; /* why it could not be read to its end */
+} dsp_work;
+
+/* The course of a run. */
+typedef struct dsp_course {
+    size_t   n, shown;
+    uint64_t every, seen; /* of the model's samples one in every is kept */
+    double   at[DSP_SAMPLES], units[DSP_SAMPLES], cost[DSP_SAMPLES];
+    double   held[DSP_SAMPLES][DSP_SHOWN], busy[DSP_SAMPLES], waiting[DSP_SAMPLES];
+} dsp_course;
+
+typedef struct dsp_study {
+    htc_sim_provision_options     options;
+    htc_sim_provision_environment environment[DSP_TRES];
+    htc_provision_options         book[DSP_TRES], shared;
+    dsp_work                      work[DSP_TRES];
+    htc_provision_setup           setup;
+    htc_registry                 *registry; /* of policies by name */
+    htc_sim_provision_report      report;
+    htc_sim_provision_result      result[DSP_TRES];
+    double                        dedicated[DSP_TRES]; /* node-units of a dedicated cluster */
+    double                        dedicated_all;
+    uint64_t                      hour_peak, hour_before; /* the most node-units of one lease unit; charged when it began */
+    htc_ns                        hour_at, every;         /* every: between samples */
+    dsp_course                   *course;                 /* NULL: not wanted */
+    double                        seconds;                /* that the run took here */
+} dsp_study;
+
+/* dsp_work.c. 1; 0: error says why. */
+int  dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_environment *e, htc_error *error);
+int  dsp_work_again(dsp_work *w, htc_error *error); /* from the beginning */
+void dsp_work_close(dsp_work *w);
+
+double dsp_setup_an_hour(const dsp_study *d); /* seconds */
+
+/* dsp_say.c */
+extern const char *const dsp_systems[];
+void dsp_say(const void *run, int json);
+int  dsp_plot(const void *run, const char *folder, const char *suffix);
+
+#endif

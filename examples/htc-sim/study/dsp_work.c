@@ -1,0 +1,262 @@
+/* Workloads of runtime environments: a log in the Standard Workload Format, read as it is needed; a workflow; or jobs that are drawn. */
+#include "dsp.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "htcsched/flow.h"
+#include "htcsched/work.h"
+
+#define FLOW_BYTES_MAX ((size_t)1 << 30)
+
+static int refuse(htc_error *e, htc_status status, const char *where, const char *text, const char *hint)
+{
+    *e = (htc_error){ .status = status };
+    snprintf(e->where, sizeof e->where, "%.150s", where);
+    snprintf(e->text, sizeof e->text, "%.300s", text);
+    snprintf(e->hint, sizeof e->hint, "%.150s", hint);
+    return 0;
+}
+
+/* The key of an environment, lent until the next call. */
+static const char *in(settings *s, const dsp_work *w, const char *key)
+{
+    return settings_in(s, "tre", w->name, key);
+}
+
+/* ---- a log ---- */
+
+static htc_status read_log(void *ctx, void *data, size_t room, size_t *n)
+{
+    *n = fread(data, 1, room, ctx);
+    return ferror((FILE *)ctx) ? HTC_EIO : HTC_OK;
+}
+
+static int open_log(dsp_work *w, htc_error *error)
+{
+    htc_swf_options o = { .size = sizeof o, .name = w->file, .read = read_log };
+    w->skipped = w->bad = 0;
+    if (!w->log && !(w->log = fopen(w->file, "rb")))
+        return refuse(error, HTC_EINPUT, w->file, strerror(errno), "give the name of a log in the Standard Workload Format; a relative one is looked for beside the INI file");
+    rewind(w->log);
+    o.ctx = w->log;
+    htc_swf_close(w->swf);
+    w->swf = NULL;
+    return htc_swf_open(NULL, &o, &w->swf) == HTC_OK || refuse(error, HTC_ENOMEM, w->file, "no memory for it", "close other programs");
+}
+
+static int wanted(const dsp_work *w, const htc_swf_job *j)
+{
+    return htc_swf_nodes(j, w->per_node) && j->run_s >= 0 && (!w->completed_alone || j->status == HTC_SWF_COMPLETED);
+}
+
+static htc_ns nanoseconds(double s)
+{
+    return s > 0 ? (htc_ns)(s * 1e9 + 0.5) : 0;
+}
+
+static htc_status next_of_log(void *ctx, htc_sim_provision_job *job)
+{
+    dsp_work   *w = ctx;
+    htc_swf_job j;
+    for (;;) {
+        htc_status status = htc_swf_next(w->swf, &j, &w->error);
+        if ((status == HTC_ESCHEMA || status == HTC_ETOOBIG) && w->skip_bad) {
+            w->bad++;
+            w->error = (htc_error){ 0 };
+            continue;
+        }
+        if (status != HTC_OK)
+            return status;
+        if (w->window && nanoseconds(j.submit_s) >= w->window) /* nobody looks beyond it */
+            return HTC_AGAIN;
+        if (wanted(w, &j))
+            break;
+        w->skipped++;
+    }
+    uint64_t nodes = htc_swf_nodes(&j, w->per_node);
+    job->arrival = nanoseconds(j.submit_s);
+    job->length = nanoseconds(j.run_s);
+    job->nodes = nodes < UINT32_MAX ? (uint32_t)nodes : UINT32_MAX;
+    job->estimate = w->estimates == 0 ? nanoseconds(j.run_asked_s) : w->estimates == 1 ? job->length : 0;
+    return HTC_OK;
+}
+
+/* ---- drawn jobs ---- */
+
+static void no_event(htc_scale *scale, void *ctx, uint32_t id)
+{
+    (void)scale;
+    (void)ctx;
+    (void)id;
+}
+
+/* Streams of the draws: 0 gaps, 1 lengths, 2 sizes. */
+static htc_status next_drawn(void *ctx, htc_sim_provision_job *job)
+{
+    dsp_work *w = ctx;
+    uint64_t  k = w->next;
+    if (k == w->jobs)
+        return HTC_AGAIN;
+    w->next++;
+    w->at += k ? htc_scale_length(w->draws, &w->gap, 0, k) * HTC_US : 0;
+    if (w->window && w->at >= w->window)
+        return HTC_AGAIN;
+    job->arrival = w->at;
+    job->length = htc_scale_length(w->draws, &w->length, 1, k) * HTC_US;
+    job->nodes = (uint32_t)(w->nodes_min + htc_scale_hash(w->draws, 2, k) % (w->nodes_max - w->nodes_min + 1));
+    return HTC_OK;
+}
+
+static int open_drawn(dsp_work *w, settings *s, htc_error *error)
+{
+    uint64_t own = w->seed; /* so that environments do not draw the same */
+    for (const char *p = w->name; *p; p++)
+        own = own * UINT64_C(0x100000001b3) + (unsigned char)*p;
+    htc_scale_options o = { .size = sizeof o, .seed = own, .ids = 1, .tick_ns = HTC_US, .event = no_event };
+    w->jobs = settings_count(s, in(s, w, "jobs"));
+    w->gap = settings_law(s, in(s, w, "gap"));
+    w->length = settings_law(s, in(s, w, "length"));
+    settings_counts(s, in(s, w, "sizes"), &w->nodes_min, &w->nodes_max);
+    return htc_scale_create(NULL, &o, &w->draws, NULL) == HTC_OK || refuse(error, HTC_ENOMEM, w->name, "no memory for its jobs", "close other programs");
+}
+
+/* ---- a workflow ---- */
+
+static char *read_whole(const char *file, size_t *n)
+{
+    FILE  *f = fopen(file, "rb");
+    char  *text = NULL;
+    size_t room = 0, got = 0;
+    errno = f ? 0 : errno;
+    while (f && !errno) {
+        if (got == room) {
+            char *more = got > FLOW_BYTES_MAX ? NULL : realloc(text, room = room ? 2 * room : 65536);
+            if (!more) {
+                errno = got > FLOW_BYTES_MAX ? EFBIG : ENOMEM;
+                break;
+            }
+            text = more;
+        }
+        size_t m = fread(text + got, 1, room - got, f);
+        got += m;
+        if (m == 0)
+            break;
+    }
+    int why = errno;
+    if (f && ferror(f) && !why)
+        why = EIO;
+    if (f)
+        fclose(f);
+    if (why)
+        free(text);
+    errno = why;
+    *n = got;
+    return why ? NULL : text;
+}
+
+/* Tasks with a count stand for so many; a task of several cores still takes a node. */
+static int take_flow(dsp_work *w, const htc_flow *f, htc_error *error)
+{
+    uint64_t total = htc_flow_total(f);
+    uint32_t n = 0, edges = 0;
+    if (total > UINT32_MAX / 2 || htc_flow_edges(f) > UINT32_MAX)
+        return refuse(error, HTC_ETOOBIG, w->file, "the workflow has too many tasks", "at most 2^31 are run");
+    w->lengths = calloc(total, sizeof *w->lengths);
+    w->edges = calloc(htc_flow_edges(f) + 1, sizeof *w->edges);
+    if (!w->lengths || !w->edges)
+        return refuse(error, HTC_ENOMEM, w->file, "no memory for the workflow", "take a smaller one");
+    for (uint32_t t = 0; t < htc_flow_count(f); t++) {
+        const htc_flow_task *task = htc_flow_get(f, t);
+        const htc_flow_edge *parents = NULL;
+        size_t               waits = htc_flow_parents(f, t, &parents);
+        int                  timed = task->builtin == HTC_FLOW_SLEEP || task->builtin == HTC_FLOW_SPIN;
+        htc_ns               length = task->run ? task->run : timed ? task->amount : 0;
+        if (!task->run && !timed && task->builtin == HTC_FLOW_PROGRAM) {
+            char text[320];
+            snprintf(text, sizeof text, "nobody says how long the task %.200s takes", task->name);
+            return refuse(error, HTC_EINPUT, w->file, text, "give it run=TIME (doc/flows.md), a runtime (DAX) or runtimeInSeconds (WfCommons)");
+        }
+        for (size_t i = 0; i < waits; i++) /* only tasks with a count of 1 wait, and are waited for */
+            w->edges[edges++] = (htc_sim_provision_edge){ (uint32_t)htc_flow_first(f, parents[i].task), (uint32_t)htc_flow_first(f, t) };
+        for (uint64_t c = 0; c < (task->count ? task->count : 1); c++)
+            w->lengths[n++] = length;
+    }
+    w->flow = (htc_sim_provision_flow){ .size = sizeof w->flow, .length = w->lengths, .edges = w->edges, .tasks = n, .n_edges = edges };
+    return 1;
+}
+
+static int open_flow(dsp_work *w, htc_error *error)
+{
+    size_t    n = 0;
+    char     *text = read_whole(w->file, &n);
+    htc_flow *f = NULL;
+    if (!text)
+        return refuse(error, HTC_EINPUT, w->file, strerror(errno), "give the name of a workflow: text, JSON, DAX or WfCommons; a relative one is looked for beside the INI file");
+    *error = (htc_error){ 0 };
+    htc_status status = htc_flow_read(NULL, (htc_bytes){ text, n }, HTC_FLOW_AUTO, NULL, &f, error);
+    free(text);
+    if (status != HTC_OK) {
+        char where[sizeof error->where];
+        snprintf(where, sizeof where, "%.100s%s%.40s", w->file, error->where[0] ? ": " : "", error->where);
+        if (error->line)
+            snprintf(where, sizeof where, "%.140s:%u", w->file, (unsigned)error->line);
+        memcpy(error->where, where, sizeof where);
+        error->status = status;
+        if (!error->text[0])
+            snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
+        return 0;
+    }
+    int good = take_flow(w, f, error);
+    htc_flow_destroy(f);
+    return good;
+}
+
+/* ---- all ---- */
+
+int dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_environment *e, htc_error *error)
+{
+    int mtc = settings_choice(s, in(s, w, "type")) == 1, trace, flow;
+    w->seed = seed;
+    w->window = settings_span(s, in(s, w, "window"));
+    w->per_node = settings_count(s, in(s, w, "per_node"));
+    w->completed_alone = settings_choice(s, in(s, w, "status")) == 1;
+    w->skip_bad = settings_choice(s, in(s, w, "skip_bad")) == 1;
+    w->estimates = (int)settings_choice(s, in(s, w, "estimates"));
+    trace = settings_text(s, in(s, w, "trace"))[0] != '\0';
+    flow = settings_text(s, in(s, w, "flow"))[0] != '\0';
+    snprintf(w->file, sizeof w->file, "%s", settings_text(s, in(s, w, trace ? "trace" : "flow")));
+    if (trace && flow)
+        return refuse(error, HTC_ECONFIG, w->name, "an environment has a trace or a flow, and not both", "make two environments of it");
+    if (mtc != flow)
+        return refuse(error, HTC_ECONFIG, w->name, mtc ? "an environment of type mtc needs a flow" : "a flow needs an environment of type mtc",
+                      mtc ? "flow = FILE: text, JSON, DAX or WfCommons" : "type = mtc");
+    e->ctx = w;
+    if (flow) {
+        e->flows = &w->flow;
+        e->n_flows = 1;
+        return open_flow(w, error);
+    }
+    e->next_job = trace ? next_of_log : next_drawn;
+    return trace ? open_log(w, error) : open_drawn(w, s, error);
+}
+
+int dsp_work_again(dsp_work *w, htc_error *error)
+{
+    w->next = 0;
+    w->at = 0;
+    w->error = (htc_error){ 0 };
+    return !w->log || open_log(w, error);
+}
+
+void dsp_work_close(dsp_work *w)
+{
+    htc_swf_close(w->swf);
+    if (w->log)
+        fclose(w->log);
+    htc_scale_destroy(w->draws);
+    free(w->lengths);
+    free(w->edges);
+}

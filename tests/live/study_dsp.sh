@@ -1,0 +1,90 @@
+#!/bin/bash
+# usage: SOURCE=DIR study_dsp.sh PROGRAMS
+# htc-sim dsp: the two logs and the workflow of the DawningCloud evaluation have their published figures; a log of its own is replayed; broken lines are
+# told; files are found beside the experiment.
+set -euo pipefail
+sim=$1/htc-sim
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+
+# From another folder: the files are beside the experiment, not here.
+cd "$dir"
+for system in dcs ssp drp dsp; do
+    ends 0 run "$SOURCE/examples/sim/dsp.ini" --system $system --json
+    cp out $system
+done
+python3 - << 'PY'
+import json
+runs = {s: json.load(open(s)) for s in ("dcs", "ssp", "drp", "dsp")}
+units = {s: {e["name"]: e["node_units"] for e in r["environments"]} for s, r in runs.items()}
+done = {s: {e["name"]: e["completed"] for e in r["environments"]} for s, r in runs.items()}
+for s in "dcs", "ssp":
+    assert units[s] == {"nasa": 43008, "blue": 48384, "montage": 166} and runs[s]["peak"] == 438 and runs[s]["peak_of_hour"] == 438, (s, units)
+assert units["drp"]["nasa"] == 54118 and units["drp"]["montage"] == 662
+assert all(d["nasa"] == 2603 and d["montage"] == 1000 for d in done.values()), done
+assert runs["ssp"]["granted"] + runs["ssp"]["returned"] == 876 and runs["dcs"]["granted"] == 0
+assert runs["drp"]["setup_s"] == round(2 * runs["drp"]["granted"] * 15.743, 3)
+assert abs(units["dsp"]["nasa"] / 29014 - 1) < 0.03 and units["dsp"]["montage"] == 166, units
+assert all(r["dcs_node_units"] == 91558 and r["wrong"] == "" for r in runs.values())
+assert abs(runs["dsp"]["saved"] - (1 - runs["dsp"]["node_units"] / 91558)) < 1e-6
+PY
+
+# Lending saves more, and has no figures of one environment.
+ends 0 run "$SOURCE/examples/sim/dsp.ini" --shared on --grant partial --nodes 464 --plot plots
+[ "$(head -1 plots/nodes.csv)" = "seconds,node_units,cost,busy,waiting,nasa,blue,montage" ] || fail "nodes.csv: $(head -1 plots/nodes.csv)"
+[ "$(wc -l < plots/environments.csv)" = 4 ] && grep -q '<svg' plots/nodes.svg && grep -q '<svg' plots/cost.svg || fail "the plots are not there"
+python3 - << 'PY'
+import csv
+rows = list(csv.DictReader(open("plots/nodes.csv")))
+held = [sum(float(r[n]) for n in ("nasa", "blue", "montage")) for r in rows]
+assert max(held) <= 464 and len(rows) > 300, max(held)
+assert all(float(b["node_units"]) >= float(a["node_units"]) for a, b in zip(rows, rows[1:])) and 37000 < float(rows[-1]["node_units"]) < 54935
+PY
+
+# Two processes come to the same table.
+ends 0 run "$SOURCE/examples/sim/dsp.ini" --vary tre.nasa.B=10,40 --seeds 1..3 --json -j 1
+cp out one
+ends 0 run "$SOURCE/examples/sim/dsp.ini" --vary tre.nasa.B=10,40 --seeds 1..3 --json -j 2
+cmp one out || fail "two processes come to another table than one"
+
+# Drawn jobs; a log; a broken one.
+ends 0 dsp --count 500 --window 3d --policy perlease --B 0
+grep -qE '^1 environments, system dsp' out || fail "no first line"
+printf '; MaxProcs: 4\n1 0 0 3600 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n2 60 0 x 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n3 90 0 10 -1 -1 -1 4 -1 -1 1 1 1 1 1 1 -1 -1\n' > log.swf
+ends 2 dsp --trace log.swf --system drp
+says "log.swf:3"
+says "field 4, the run time, is \"x\": not a number"
+ends 0 dsp --trace log.swf --system drp --set tre.htc.skip_bad=on --json
+python3 - << 'PY'
+import json
+r = json.load(open("out"))
+e = r["environments"][0]
+assert r["completed"] == 2 and r["node_units"] == 2 * 2 + 4 and e["bad_lines"] == 1, r  # an hour to the second is two
+PY
+ends 2 dsp --trace nowhere.swf
+says "nowhere.swf"
+ends 2 dsp --set tre.htc.type=mtc
+says "an environment of type mtc needs a flow"
+printf 'a: after=b run=1 @noop\nb: after=a run=1 @noop\n' > cycle.txt
+ends 2 dsp --set tre.htc.type=mtc --set tre.htc.flow=cycle.txt
+says "cycle.txt"
+printf 'a: ./program\n' > unknown.txt
+ends 2 dsp --set tre.htc.type=mtc --set tre.htc.flow=unknown.txt
+says "nobody says how long the task a takes"
+ends 2 dsp --sample 7s
+ends 2 dsp --set sim.sample=7s
+says "sim.sample does not divide provider.unit"
+ends 2 dsp --nodes 10
+says "raise provider.nodes"
