@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: SOURCE=DIR study_dsp.sh PROGRAMS
 # htc-sim dsp: the two logs and the workflow of the DawningCloud evaluation have their published figures; a log of its own is replayed; broken lines are
-# told; files are found beside the experiment.
+# told; files are found beside the experiment. htc-sim tco has the published case.
 set -euo pipefail
 sim=$1/htc-sim
 dir=$(mktemp -d)
@@ -88,3 +88,19 @@ ends 2 dsp --set sim.sample=7s
 says "sim.sample does not divide provider.unit"
 ends 2 dsp --nodes 10
 says "raise provider.nodes"
+
+# The published case: a cluster of its own, and leased instances.
+ends 0 tco --json
+python3 - << 'PY'
+import json
+r = json.load(open("out"))
+assert r["dcs"] == 3162.5 and r["ssp"] == 2260 and round(100 * r["ssp_of_dcs"], 1) == 71.5, r
+PY
+ends 0 tco --instances 0 --inbound 10 --gigabyte 0.085 --capex 1000.01 --years 1 --maintenance 0 --energy-space 0 --json
+python3 - << 'PY'
+import json
+r = json.load(open("out"))
+assert r["ssp"] == 0.85 and abs(r["dcs"] - 1000.01 / 12) < 1e-5, r
+PY
+ends 2 tco --years 0
+says "dcs.years takes a number from 1 to 1000"

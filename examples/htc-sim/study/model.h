@@ -65,5 +65,6 @@ extern const model jobs_model;
 extern const model kvs_model;
 extern const model micro_model;
 extern const model manytask_model;
+extern const model tco_model;
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-const model *const models[] = { &fairshare_model, &dsp_model, &grids_model, &jobs_model, &manytask_model, &micro_model, &kvs_model, NULL };
+const model *const models[] = { &fairshare_model, &dsp_model, &grids_model, &jobs_model, &tco_model, &manytask_model, &micro_model, &kvs_model, NULL };
 
 const model *model_of(const char *name)
 {
