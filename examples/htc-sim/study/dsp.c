@@ -136,7 +136,7 @@ static void open_provider(dsp_study *d, settings *s, uint64_t seed)
     d->every = d->every ? d->every : 3600 * HTC_SECOND;
     *o = (htc_sim_provision_options){ .size = sizeof *o, .system = settings_choice(s, "provider.system"), .setup_delay = settings_choice(s, "provider.setup_delay"),
                                       .environments = d->environment, .capacity = settings_count(s, "provider.nodes"),
-                                      .granter = htc_provision_granter_of(settings_choice(s, "provider.grant") ? HTC_PROVISION_PARTIAL : HTC_PROVISION_ALL_OR_REJECT),
+                                      .granter = settings_choice(s, "provider.grant") ? htc_provision_granter_of(HTC_PROVISION_PARTIAL) : NULL, /* the model's own divides what is lent */
                                       .setup = &d->setup, .price = settings_real(s, "provider.price"), .tick_ns = settings_span(s, "sim.tick") };
     if (settings_choice(s, "provider.shared") == 0 || o->system != HTC_SIM_PROVISION_DSP)
         return;
