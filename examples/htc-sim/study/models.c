@@ -2,7 +2,18 @@
 
 #include <string.h>
 
-const model *const models[] = { &fairshare_model, &dsp_model, &grids_model, &jobs_model, &tco_model, &manytask_model, &micro_model, &kvs_model, NULL };
+/* The first one is that of a file that names none. */
+const model *const models[] = {
+    &fairshare_model,
+    &dsp_model,
+    &grids_model,
+    &jobs_model,
+    &kvs_model,
+    &manytask_model,
+    &micro_model,
+    &tco_model,
+    NULL,
+};
 
 const model *model_of(const char *name)
 {

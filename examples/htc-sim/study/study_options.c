@@ -71,7 +71,6 @@ static const struct option common[] = { { "set", 1, NULL, SET },       { "vary",
                                         { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY } };
 #define COMMON      (sizeof common / sizeof *common)
 #define OPTIONS_MAX 512
-#define OPTIONS_MAX 256
 
 /* From KEYS on: options of the model, each of which sets a key. m NULL: of any model, to find the file with. */
 static void options_of(const model *m, struct option *out)
