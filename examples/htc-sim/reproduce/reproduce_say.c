@@ -16,7 +16,7 @@ void number_text(double v, const char *unit, char *out, size_t room)
         snprintf(out, room, "none");
     else if (size >= 1e15 || (size > 0 && size < 1e-4))
         snprintf(out, room, "%.3g%s", shown, part ? " %" : "");
-    else if (shown == floor(shown) || size >= 1000)
+    else if (shown == floor(shown) || size >= 10000)
         snprintf(out, room, "%.0f%s", shown, part ? " %" : "");
     else
         snprintf(out, room, "%.*f%s", size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4, shown, part ? " %" : "");
@@ -38,7 +38,7 @@ void claim_texts(const claim *c, char *published, char *ours, char *difference, 
         return;
     }
     number_text(c->ours, c->unit, ours, room);
-    if (c->half > 0) {
+    if (c->half > 1e-6 * fabs(c->ours)) {
         size_t n = strlen(ours);
         number_text(c->half, c->unit, half, sizeof half);
         snprintf(ours + n, room - n, " \u00b1 %s", half);

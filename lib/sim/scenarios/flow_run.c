@@ -449,7 +449,8 @@ htc_status htc_sim_flow_run(const htc_env *env, const htc_flow *given, const htc
     y.options.workers = y.options.workers ? y.options.workers : 1;
     y.options.slots = y.options.slots ? y.options.slots : 1;
     htc_sim_net     net = { .size = sizeof net, .latency_ns = y.options.latency_ns, .jitter_ns = y.options.jitter_ns, .bytes_per_s = y.options.bytes_per_s };
-    htc_sim_options so = { .size = sizeof so, .seed = y.options.seed, .net = &net };
+    /* Every worker may greet every other one at one moment. */
+    htc_sim_options so = { .size = sizeof so, .seed = y.options.seed, .net = &net, .still_max = 200000 + 8 * y.options.workers * y.options.workers };
     htc_buf_init(&y.batch, &y.env, 0);
     y.workers = htc__alloc(&y.env, y.options.workers * sizeof *y.workers);
     status = y.workers ? htc_sim_create(&y.env, &so, &y.sim) : HTC_ENOMEM;
