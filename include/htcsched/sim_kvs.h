@@ -21,6 +21,13 @@
  * Costs. A client packs a message, which travels for size / bandwidth + latency; a server unpacks it, serves or forwards it, and packs what it
  * sends. A server has two clocks, of its communication and of its processing. What the queues are is htc_sim_kvs_queues.
  *
+ * Our own store (`live`). A key's owners are those of htc_ring_owners, and clients ask the first of them. It reads, or writes if it knows what
+ * the key's last ballot was, in one round trip to a majority of the owners; else it prepares first. Requests of one key are taken one after the other, reads that
+ * wait are read together. Members and clients' programs work in turns: all that has come is worked on, then each receiver is sent one frame. What is to be
+ * durable is synced for all of a member's requests together, one sync after the other. There are no failures; a client may have several requests on
+ * their way. A member's costs are turn_ns for each turn, unpack_ns and pack_ns for each frame, service_ns for a request at the owner that was asked, accept_ns
+ * for what another owner is asked, and for its answer, and commit_ns for each sync, besides the time that the sync itself takes.
+ *
  * What is simplified: what a server has received before it fails it still answers; a refusal takes the time of a message, costs nobody
  * anything and is not counted; links do not fail; all messages but copies of data have one size.
  *
@@ -44,13 +51,16 @@ extern "C" {
 #define HTC_SIM_KVS_SERVERS_MAX (UINT32_C(1) << 20)
 /** and copies of a key. */
 #define HTC_SIM_KVS_COPIES_MAX 8
+/** Of the model of our own store, requests of a client on their way at once; of all clients HTC_SIM_KVS_CLIENTS_MAX. */
+#define HTC_SIM_KVS_DEPTH_MAX 65536
 
 /** Who holds a key, and who knows whom. */
 typedef enum htc_sim_kvs_model {
     HTC_SIM_KVS_CSINGLE = 0, /**< one server holds all; the other copies are stand-by servers */
     HTC_SIM_KVS_CTREE,       /**< as csingle, behind aggregators, one for 1024 clients: each sends the requests of all its clients in one message */
     HTC_SIM_KVS_DFC,         /**< keys are divided, every server knows all others: a request is forwarded at most once */
-    HTC_SIM_KVS_DCHORD       /**< keys are divided, a server knows those at distances 1, 2, 4, ...: a look-up goes there and back hop by hop, then the request goes to the owner */
+    HTC_SIM_KVS_DCHORD,      /**< keys are divided, a server knows those at distances 1, 2, 4, ...: a look-up goes there and back hop by hop, then the request goes to the owner */
+    HTC_SIM_KVS_LIVE         /**< this library's own store: a register for each key over a majority of its owners; see below */
 } htc_sim_kvs_model;
 
 /** Published costs of two machines. */
@@ -132,7 +142,15 @@ typedef struct htc_sim_kvs_options {
     htc_ns   unpack_ns;    /**< the same */
     htc_ns   service_ns;   /**< of one operation; 0: of the machine: 637 us (BG/P) for dfc and dchord, by the number of clients for csingle and ctree */
     uint64_t bytes;        /**< of a message; 0: 10240 */
-    uint64_t messages_max; /**< of copies and failures, at once; 0: N - 1 for each client if strong, for each request if R or W is 1, else for 4 requests of each client; with failures twice that, 4 for each server, and 1024 */
+    uint64_t messages_max; /**< of copies and failures, at once; 0: N - 1 for each client if strong, for each request if R or W is 1, else for 4 requests of each client; with failures twice that, 4 for each server, and 1024. live: 3 N + 2 for each request that can be on its way, and 1024 */
+    uint32_t depth;        /**< live: requests of each client that are on their way at once; 0: 1 */
+    uint32_t programs;     /**< live: in which the clients are; 0: one for each */
+    uint32_t cores;        /**< live: of the one machine on which members and programs run; 0: each has its own */
+    htc_ns   sync_ns;      /**< live: of a disk; 0: durable at once */
+    htc_ns   commit_ns;    /**< live: of a member, for each sync */
+    htc_ns   turn_ns;      /**< live: of a member or a program, for each turn */
+    htc_ns   accept_ns;    /**< live: of an owner that is asked by the first one, and of that one for its answer */
+    htc_ns   client_ns;    /**< live: of a program, for each request */
     const htc_scale_host *host;       /**< borrowed; NULL: every default */
     const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
     const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
@@ -170,6 +188,8 @@ typedef struct htc_sim_kvs_report {
     double   client_rate; /**< requests a second of one client, on average */
     double   client_rate_deviation; /**< of these rates, standard deviation */
     uint64_t memory;      /**< bytes of the model and the engine */
+    uint64_t syncs;       /**< live: of all members */
+    uint64_t turns;       /**< live: of all members and programs */
     htc_scale_report scale; /**< of the engine, its size set by the callee; wrong: what is not conserved. A task is a request on its last way */
 } htc_sim_kvs_report;
 
@@ -195,7 +215,7 @@ HTC_API htc_status htc_sim_kvs_memory(const htc_sim_kvs_options *options, uint64
  *         messages_max; HTC_EFORMAT: the checkpoint is not of these options; HTC_ECORRUPT; what a tape answers; HTC_ETOOBIG: it needs more memory
  *         than host.memory_max, or more ticks than there are; HTC_EABI; HTC_ENOMEM
  *
- * Cost: 30 to 90 ns a message; 37 bytes a client, and 33 for each message of messages_max.   Since: 0.2
+ * Cost: 30 to 90 ns a message; 37 bytes a client, and 33 for each message of messages_max. Of live 60 to 110 ns an event, 90 bytes a request on its way, and 52 for each of messages_max.   Since: 0.2
  */
 HTC_API htc_status htc_sim_kvs_run(const htc_env *env, const htc_sim_kvs_options *options, htc_sim_kvs_report *report, htc_error *error);
 

@@ -61,6 +61,12 @@ row requests.sent=81920 consistency_messages.sent=163840
 ends 0 kvs --clients 4096 --puts 0 --copies 3 --select client --consistency majority --json
 row requests.sent=81920 consistency_messages.sent=163840
 
+# This library's own store: a get goes to the owner, from there to the two others, and back; members share the cores.
+ends 0 kvs --store live --clients 8 --puts 0 --requests 100 --json
+row requests.sent=1600 syncs=0
+ends 0 kvs --store live --clients 64 --requests 1000 --cores 1 --sync 200us --vary clients.depth=1,8 --json
+python3 -c 'import json, sys; a, b = json.load(open(sys.argv[1]))["rows"]; assert b["throughput"]["mean"] > 1.5 * a["throughput"]["mean"], (a, b)' "$dir/out"
+
 # Few keys, some of them hot: eventual copies have conflicts, which clients write back.
 ends 0 kvs --clients 4096 --keys 1000 --zipf 1 --copies 3 --consistency eventual --json
 python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["conflicts"] > 0 and r["write_backs"] > 0, r' "$dir/out"
@@ -88,7 +94,7 @@ else
 fi
 
 ends 2 kvs --store nothing
-says "store.model takes csingle|ctree|dfc|dchord"
+says "store.model takes csingle|ctree|dfc|dchord|live"
 ends 2 kvs --clients 1024 --copies 3
 says "store.copies is more than there are servers"
 ends 2 kvs --zipf 1

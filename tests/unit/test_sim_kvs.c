@@ -466,7 +466,10 @@ Test(sim_kvs, refuses_what_cannot_be_run)
     } while (0)
     o = (htc_sim_kvs_options){ .size = sizeof o };
     cr_expect(eq(int, htc_sim_kvs_run(NULL, &o, &r, NULL), HTC_EINVAL));
-    REFUSED(.model = 4);
+    REFUSED(.model = 5);
+    REFUSED(.model = HTC_SIM_KVS_LIVE, .depth = 65537);
+    REFUSED(.model = HTC_SIM_KVS_LIVE, .programs = 11);
+    REFUSED(.model = HTC_SIM_KVS_LIVE, .servers = 2, .copies = 3);
     REFUSED(.model = HTC_SIM_KVS_DFC, .servers = 2, .copies = 3);
     REFUSED(.copies = 9);
     REFUSED(.copies = 2, .reads = 3);
@@ -490,7 +493,7 @@ Test(sim_kvs, refuses_what_cannot_be_run)
 Test(sim_kvs, ends_without_memory)
 {
     static const double weights[] = { 1, 2 };
-    for (uint32_t model = 0; model < 4; model++) {
+    for (uint32_t model = 0; model < 5; model++) {
         htc_sim_kvs_options o = { .size = sizeof o, .model = model, .clients = 3, .servers = 4, .copies = 2, .keys = 2, .weights = weights, .consistency = HTC_SIM_KVS_EVENTUAL,
                                   .placement = HTC_SIM_KVS_RING, .failure_ns = HTC_SECOND };
         htc_status          status = HTC_ENOMEM;

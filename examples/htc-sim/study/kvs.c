@@ -15,9 +15,9 @@ static const setting table[] = {
     { "sim.tick", SET_SPAN, "100ns", 0, 0, "a span: 100ns, 1us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.messages", SET_COUNT, "0", 0, 4294967295.0, "a number from 0 to 4294967295" },
-    { "store.model", SET_CHOICE, "dfc", 0, 0, "csingle|ctree|dfc|dchord" },
-    { "store.servers", SET_COUNT, "0", 0, HTC_SIM_KVS_SERVERS_MAX, "a number from 0 to 1048576; 0: one for 1024 clients" },
-    { "store.copies", SET_COUNT, "1", 1, HTC_SIM_KVS_COPIES_MAX, "a number from 1 to 8" },
+    { "store.model", SET_CHOICE, "dfc", 0, 0, "csingle|ctree|dfc|dchord|live" },
+    { "store.servers", SET_COUNT, "0", 0, HTC_SIM_KVS_SERVERS_MAX, "a number from 0 to 1048576; 0: one for 1024 clients, of live 3" },
+    { "store.copies", SET_COUNT, "0", 0, HTC_SIM_KVS_COPIES_MAX, "a number from 0 to 8; 0: 1, of live 3" },
     { "store.consistency", SET_CHOICE, "strong", 0, 0, "strong|eventual|majority" },
     { "store.reads", SET_COUNT, "0", 0, HTC_SIM_KVS_COPIES_MAX, "a number from 0 to 8" },
     { "store.writes", SET_COUNT, "0", 0, HTC_SIM_KVS_COPIES_MAX, "a number from 0 to 8" },
@@ -32,6 +32,8 @@ static const setting table[] = {
     { "clients.strategy", SET_CHOICE, "multi-trial", 0, 0, "multi-trial|timeout|round-robin" },
     { "clients.tries", SET_COUNT, "3", 1, 31, "a number from 1 to 31" },
     { "clients.timeout", SET_SPAN, "1s", 0, 0, "a span" },
+    { "clients.depth", SET_COUNT, "1", 1, HTC_SIM_KVS_DEPTH_MAX, "a number from 1 to 65536" },
+    { "clients.programs", SET_COUNT, "0", 0, HTC_SIM_KVS_CLIENTS_MAX, "a number from 0 to clients.count; 0: one for each" },
     { "workload.puts", SET_REAL, "0.5", 0, 1, "a number from 0 to 1" },
     { "workload.keys", SET_COUNT, "0", 0, 4294967296.0, "a number from 0 to 4294967296; 0: every request has its own" },
     { "workload.zipf", SET_REAL, "0", 0, 10, "a number from 0 to 10; 0: all keys are equally likely" },
@@ -44,7 +46,13 @@ static const setting table[] = {
     { "cost.pack", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.unpack", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.service", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
-    { "cost.bytes", SET_SIZE, "10K", 0, 0, "bytes: 134, 10K" },
+    { "cost.bytes", SET_SIZE, "0", 0, 0, "bytes: 134, 10K; 0: 10K, of live 200" },
+    { "cost.cores", SET_COUNT, "0", 0, 1000000, "a number from 0 to 1000000; 0: each member and program has its own" },
+    { "cost.sync", SET_SPAN, "0", 0, 0, "a span" },
+    { "cost.commit", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
+    { "cost.turn", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
+    { "cost.accept", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
+    { "cost.client", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
@@ -73,7 +81,12 @@ static void costs_of(htc_sim_kvs_options *o, const settings *s)
     o->unpack_ns = span_of(s, "cost.unpack");
     o->service_ns = span_of(s, "cost.service");
     o->bytes = settings_size(s, "cost.bytes");
-    o->bytes += !o->bytes; /* 0 is a default there */
+    o->cores = (uint32_t)settings_count(s, "cost.cores");
+    o->sync_ns = settings_span(s, "cost.sync");
+    o->commit_ns = span_of(s, "cost.commit");
+    o->turn_ns = span_of(s, "cost.turn");
+    o->accept_ns = span_of(s, "cost.accept");
+    o->client_ns = span_of(s, "cost.client");
 }
 
 static void clients_of(htc_sim_kvs_options *o, const settings *s)
@@ -86,6 +99,8 @@ static void clients_of(htc_sim_kvs_options *o, const settings *s)
     o->strategy = settings_choice(s, "clients.strategy");
     o->tries = (uint32_t)settings_count(s, "clients.tries");
     o->timeout_ns = span_of(s, "clients.timeout");
+    o->depth = (uint32_t)settings_count(s, "clients.depth");
+    o->programs = (uint32_t)settings_count(s, "clients.programs");
     o->puts = settings_real(s, "workload.puts");
     o->no_puts = !(o->puts > 0);
     o->keys = settings_count(s, "workload.keys");
@@ -133,15 +148,19 @@ static int weights_of(kvs_study *k, double zipf, htc_error *error)
 
 static int makes_sense(const htc_sim_kvs_options *o, htc_error *error)
 {
-    int      one = o->model == HTC_SIM_KVS_CSINGLE || o->model == HTC_SIM_KVS_CTREE;
-    uint64_t servers = one ? o->copies : o->servers ? o->servers : o->clients < 2048 ? 1 : o->clients / 1024;
+    int      one = o->model == HTC_SIM_KVS_CSINGLE || o->model == HTC_SIM_KVS_CTREE, live = o->model == HTC_SIM_KVS_LIVE;
+    uint64_t copies = o->copies ? o->copies : 1, servers = one ? copies : o->servers ? o->servers : live ? 3 : o->clients < 2048 ? 1 : o->clients / 1024;
     if (o->tick_ns < 1)
         return refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 100ns");
     if (servers > HTC_SIM_KVS_SERVERS_MAX)
         return refuse(error, HTC_ECONFIG, "that is more than 1048576 servers", "set store.servers");
     if (o->copies > servers)
         return refuse(error, HTC_ECONFIG, "store.copies is more than there are servers", "set store.servers too; without it there is one for 1024 clients");
-    if (o->reads > o->copies || o->writes > o->copies)
+    if (o->clients * o->depth > HTC_SIM_KVS_CLIENTS_MAX)
+        return refuse(error, HTC_ECONFIG, "clients.count times clients.depth is more than 268435456", "lower one of them");
+    if (o->programs > o->clients)
+        return refuse(error, HTC_ECONFIG, "clients.programs is more than clients.count", "leave it at 0: one for each client");
+    if (o->reads > copies || o->writes > copies)
         return refuse(error, HTC_ECONFIG, "store.reads or store.writes is above store.copies", "lower them, or set store.copies too");
     return 1;
 }
@@ -205,13 +224,13 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     return 0;
 }
 
-enum { THROUGHPUT, EFFICIENCY, TIME, RESPONSE, RATE, DEVIATION, REQUESTS, CONSISTENCY, FAILURES, FAILED, REFUSED, WRITE_BACKS, FLIPS, BUSY, DATA, MEMBERS };
+enum { THROUGHPUT, EFFICIENCY, TIME, RESPONSE, RATE, DEVIATION, REQUESTS, CONSISTENCY, FAILURES, FAILED, REFUSED, WRITE_BACKS, FLIPS, BUSY, DATA, MEMBERS, SYNCS };
 static const measure measures[] = { [THROUGHPUT] = { "throughput", 1 }, [EFFICIENCY] = { "efficiency", 4 },   [TIME] = { "time_s", 3 },
                                     [RESPONSE] = { "response_ms", 3 },  [RATE] = { "client_rate", 4 },        [DEVIATION] = { "client_rate_deviation", 4 },
                                     [REQUESTS] = { "requests", 0 },     [CONSISTENCY] = { "consistency", 0 }, [FAILURES] = { "failures", 0 },
                                     [FAILED] = { "failed", 0 },         [REFUSED] = { "refused", 0 },         [WRITE_BACKS] = { "write_backs", 0 },
                                     [FLIPS] = { "flips", 0 },           [BUSY] = { "busy", 4 },               [DATA] = { "data_bytes", 0 },
-                                    [MEMBERS] = { "members_bytes", 0 }, { NULL, 0 } };
+                                    [MEMBERS] = { "members_bytes", 0 }, [SYNCS] = { "syncs", 0 },             { NULL, 0 } };
 
 static void outcome_of(const void *run, outcome *o)
 {
@@ -235,18 +254,20 @@ static void outcome_of(const void *run, outcome *o)
     o->value[BUSY] = r->busy;
     o->value[DATA] = kvs_data_bytes(k);
     o->value[MEMBERS] = kvs_members_bytes(k);
+    o->value[SYNCS] = (double)r->syncs;
     snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
 }
 
 static const model_option options[] = {
-    { "store", "NAME", "store.model", "csingle, ctree, dfc or dchord (dfc)" },
+    { "store", "NAME", "store.model", "csingle, ctree, dfc, dchord, or live: this library's own (dfc)" },
     { "clients", "N", "clients.count", "each sends one request after the other (1024)" },
-    { "servers", "N", "store.servers", "of dfc and dchord (0: one for 1024 clients)" },
+    { "servers", "N", "store.servers", "of dfc, dchord and live (0: one for 1024 clients, of live 3)" },
     { "requests", "N", "clients.requests", "of each client (10)" },
+    { "depth", "N", "clients.depth", "of these on their way at once, live (1)" },
     { "puts", "PART", "workload.puts", "of the requests, that are puts (0.5)" },
     { "keys", "N", "workload.keys", "there are so many (0: every request has its own)" },
     { "zipf", "S", "workload.zipf", "key number i is as likely as 1 / i^S (0: all the same)" },
-    { "copies", "N", "store.copies", "of each key, in all (1)" },
+    { "copies", "N", "store.copies", "of each key, in all (0: 1, of live 3)" },
     { "consistency", "NAME", "store.consistency", "of copies: strong, eventual or majority (strong)" },
     { "read-quorum", "R", "store.reads", "copies that a read waits for, eventual (0: 2)" },
     { "write-quorum", "W", "store.writes", "copies that a put waits for, eventual (0: 2)" },
@@ -257,6 +278,8 @@ static const model_option options[] = {
     { "stall", "SPAN", "clients.stall", "clients begin within it (100ms); 0: all at once" },
     { "machine", "NAME", "cost.machine", "whose costs they are: bgp or kodiak (bgp)" },
     { "service", "SPAN", "cost.service", "of one request (auto: of the machine)" },
+    { "sync", "SPAN", "cost.sync", "of a disk, live (0: durable at once)" },
+    { "cores", "N", "cost.cores", "of the machine on which all runs, live (0: each has its own)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (100ns)" },
     { NULL, NULL, NULL, NULL },
 };

@@ -7,8 +7,19 @@
 #include "plot.h"
 #include "study.h"
 
-static const char *const models_[] = { "csingle", "ctree", "dfc", "dchord" };
-static const char *const modes[] = { "strong", "eventual", "majority" };
+static const char *const models_[] = { "csingle", "ctree", "dfc", "dchord", "live" };
+static const char *mode_of(const kvs_study *k)
+{
+    static const char *const modes[] = { "strong", "eventual", "majority" };
+    return k->options.model == HTC_SIM_KVS_LIVE ? "registers" : modes[k->options.consistency];
+}
+
+static uint32_t copies_of(const kvs_study *k)
+{
+    if (k->options.copies || k->options.model != HTC_SIM_KVS_LIVE)
+        return k->options.copies ? k->options.copies : 1;
+    return k->report.servers < 3 ? k->report.servers : 3;
+}
 
 /* ---- memory of a server (the dissertation's figure 11) ---- */
 
@@ -19,7 +30,7 @@ static int divides(const kvs_study *k)
 
 double kvs_data_bytes(const kvs_study *k)
 {
-    return (double)k->data * (divides(k) ? (double)k->options.copies / (k->report.servers ? k->report.servers : 1) : 1);
+    return (double)k->data * (divides(k) ? (double)copies_of(k) / (k->report.servers ? k->report.servers : 1) : 1);
 }
 
 /* All of them, or those at distances 1, 2, 4, ... */
@@ -44,7 +55,7 @@ int kvs_plot(const void *run, const char *folder, const char *suffix)
             "store,clients,servers,copies,consistency,answered,failed,time_s,throughput,efficiency,response_s,client_rate,client_rate_deviation,requests,"
             "consistency_messages,failure_messages,flips\n"
             "%s,%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",%s,%" PRIu64 ",%" PRIu64 ",%.6f,%.3f,%.6f,%.6f,%.6f,%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 "\n",
-            models_[k->options.model], k->options.clients, r->servers, k->options.copies, modes[k->options.consistency], r->answered, r->failed, r->time_s, r->throughput,
+            models_[k->options.model], k->options.clients, r->servers, copies_of(k), mode_of(k), r->answered, r->failed, r->time_s, r->throughput,
             r->efficiency, r->response_s, r->client_rate, r->client_rate_deviation, r->requests.sent, r->consistency.sent, r->failures.sent, r->flips);
     return plot_close(out);
 }
@@ -60,16 +71,16 @@ static void json_run(const kvs_study *k)
     printf("{\"store\":\"%s\",\"clients\":%" PRIu64 ",\"servers\":%" PRIu32 ",\"aggregators\":%" PRIu32 ",\"copies\":%" PRIu32 ",\"consistency\":\"%s\",\"seed\":%" PRIu64
            ",\"interrupted\":%s,\"submitted\":%" PRIu64 ",\"answered\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"write_backs\":%" PRIu64 ",\"conflicts\":%" PRIu64
            ",\"refused\":%" PRIu64 ",\"flips\":%" PRIu32,
-           models_[k->options.model], k->options.clients, r->servers, r->aggregators, k->options.copies, modes[k->options.consistency], k->options.seed,
+           models_[k->options.model], k->options.clients, r->servers, r->aggregators, copies_of(k), mode_of(k), k->options.seed,
            r->interrupted ? "true" : "false", r->submitted, r->answered, r->failed, r->write_backs, r->conflicts, r->refused, r->flips);
     json_count("requests", &r->requests);
     json_count("consistency_messages", &r->consistency);
     json_count("failure_messages", &r->failures);
     printf(",\"service_s\":%.9f,\"time_s\":%.6f,\"throughput\":%.6f,\"efficiency\":%.6f,\"busy\":%.6f,\"response_s\":%.9f,\"client_rate\":%.6f"
-           ",\"client_rate_deviation\":%.6f,\"data_bytes\":%.0f,\"members_bytes\":%.0f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64
+           ",\"client_rate_deviation\":%.6f,\"data_bytes\":%.0f,\"members_bytes\":%.0f,\"syncs\":%" PRIu64 ",\"turns\":%" PRIu64 ",\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64
            "\",\"wrong\":",
            (double)r->service_ns / 1e9, r->time_s, r->throughput, r->efficiency, r->busy, r->response_s, r->client_rate, r->client_rate_deviation, kvs_data_bytes(k),
-           kvs_members_bytes(k), r->scale.events, r->memory, k->seconds, r->scale.hash);
+           kvs_members_bytes(k), r->syncs, r->turns, r->scale.events, r->memory, k->seconds, r->scale.hash);
     say_text(r->scale.wrong);
     printf("}\n");
 }
@@ -111,8 +122,8 @@ void kvs_say(const void *run, int json)
     printf("%" PRIu64 " clients of %s, %" PRIu32 " server%s", k->options.clients, models_[k->options.model], r->servers, r->servers == 1 ? "" : "s");
     if (r->aggregators)
         printf(", %" PRIu32 " aggregator%s", r->aggregators, r->aggregators == 1 ? "" : "s");
-    if (k->options.copies > 1)
-        printf(", %" PRIu32 " copies, %s", k->options.copies, modes[k->options.consistency]);
+    if (copies_of(k) > 1)
+        printf(", %" PRIu32 " copies, %s", copies_of(k), mode_of(k));
     printf("\n"
            "time         %.3f s, %" PRIu64 " requests were answered, %" PRIu64 " failed\n"
            "throughput   %.1f requests a second; of one client %.4f, standard deviation %.4f\n"
@@ -125,6 +136,8 @@ void kvs_say(const void *run, int json)
         printf("failures     %" PRIu32 " times a server went down or up; clients were refused %" PRIu64 " times\n", r->flips, r->refused);
     if (r->write_backs || r->conflicts)
         printf("versions     %" PRIu64 " conflicts, %" PRIu64 " write-backs\n", r->conflicts, r->write_backs);
+    if (k->options.model == HTC_SIM_KVS_LIVE)
+        printf("turns        %" PRIu64 ", and %" PRIu64 " syncs\n", r->turns, r->syncs);
     fputs("a server has ", stdout);
     say_bytes(kvs_data_bytes(k));
     fputs(" of data, and ", stdout);

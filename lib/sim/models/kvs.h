@@ -126,6 +126,8 @@ typedef struct kvs {
 
 /* The hash of the key of a client's request, and, if keys are few, its number. */
 uint64_t htc__kvs_key(const kvs *m, uint32_t c, uint32_t request, uint64_t *index);
+/* One of the keys, by these sums of weights. */
+uint64_t htc__kvs_weighted(const double *sum, uint64_t keys, uint64_t bits);
 /* Where a key is: its first owner, or its bucket. */
 uint32_t htc__kvs_place(const kvs *m, uint64_t key);
 uint32_t htc__kvs_at(const kvs *m, uint32_t place, uint32_t i);          /* candidate i, below m->seats */
@@ -164,6 +166,13 @@ void         htc__kvs_free(kvs *m, kvs_message *message);
 void htc__kvs_flip(kvs *m);                              /* event of the monitor */
 void htc__kvs_learn(kvs *m, uint32_t s, uint32_t flips); /* s knows them from now on, and does what it has to */
 void htc__kvs_failure_message(kvs *m, kvs_message *k);   /* it has arrived, and its server is up */
+
+/* ---- kvs_run.c: what the model of our own store shares ---- */
+
+htc_status htc__kvs_open_ring(const htc_env *env, uint32_t servers, uint32_t owners, htc_ring **out);
+/* Sums of the weights up to each key. HTC_EINVAL: they are no numbers of which one is above 0. */
+htc_status htc__kvs_sum_weights(const htc_sim_kvs_options *o, double *sum);
+double     htc__kvs_root(double x);
 
 /* ---- draws ---- */
 

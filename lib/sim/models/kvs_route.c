@@ -4,13 +4,13 @@
 /* ---- keys ---- */
 
 /* The first key whose sum is above x of all weights. */
-static uint64_t weighted(const kvs *m, uint64_t bits)
+uint64_t htc__kvs_weighted(const double *sum, uint64_t keys, uint64_t bits)
 {
-    double   x = (double)(bits >> 11) * 0x1p-53 * m->sum[m->options.keys - 1];
-    uint64_t low = 0, high = m->options.keys - 1;
+    double   x = (double)(bits >> 11) * 0x1p-53 * sum[keys - 1];
+    uint64_t low = 0, high = keys - 1;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (m->sum[middle] > x)
+        if (sum[middle] > x)
             high = middle;
         else
             low = middle + 1;
@@ -23,7 +23,7 @@ uint64_t htc__kvs_key(const kvs *m, uint32_t c, uint32_t request, uint64_t *inde
     uint64_t bits = htc__scale_draw(m->keys, (uint64_t)c * m->options.requests + request);
     if (!m->options.keys)
         return bits;
-    uint64_t key = m->sum ? weighted(m, bits) : kvs_below(bits, m->options.keys);
+    uint64_t key = m->sum ? htc__kvs_weighted(m->sum, m->options.keys, bits) : kvs_below(bits, m->options.keys);
     if (index)
         *index = key;
     return htc__scale_mix(m->keys ^ (key + 1) * UINT64_C(0x9e3779b97f4a7c15));

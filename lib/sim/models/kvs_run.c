@@ -5,6 +5,7 @@
 
 #include "core/util.h"
 #include "sim/models/kvs.h"
+#include "sim/models/kvs_live.h"
 
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF /* gcc with -std=c11 does not contract */
@@ -52,12 +53,13 @@ static void default_costs(htc_sim_kvs_options *o)
 
 static int out_of_range(const htc_sim_kvs_options *o)
 {
-    return o->clients < 1 || o->clients > HTC_SIM_KVS_CLIENTS_MAX || o->servers > HTC_SIM_KVS_SERVERS_MAX || o->model > HTC_SIM_KVS_DCHORD ||
+    return o->clients < 1 || o->clients > HTC_SIM_KVS_CLIENTS_MAX || o->servers > HTC_SIM_KVS_SERVERS_MAX || o->model > HTC_SIM_KVS_LIVE ||
            o->machine > HTC_SIM_KVS_KODIAK || o->select > HTC_SIM_KVS_SELECT_CLIENT || o->queues > HTC_SIM_KVS_PARALLEL ||
            o->consistency > HTC_SIM_KVS_MAJORITY || o->placement > HTC_SIM_KVS_RING || o->strategy > HTC_SIM_KVS_ROUND_ROBIN || o->notify > HTC_SIM_KVS_LAZY ||
            o->copies > HTC_SIM_KVS_COPIES_MAX || o->tries > 31 || o->synchronised > 1 || o->no_puts > 1 || !(o->puts >= 0 && o->puts <= 1) ||
            o->keys > UINT64_C(1) << 32 || (o->weights && !o->keys) || o->bytes > UINT64_C(1) << 32 || o->bandwidth > UINT64_C(1) << 60 ||
-           o->requests > INT32_MAX || o->messages_max > UINT32_MAX;
+           o->requests > INT32_MAX || o->messages_max > UINT32_MAX || o->depth > HTC_SIM_KVS_DEPTH_MAX || o->clients * (o->depth + !o->depth) > HTC_SIM_KVS_CLIENTS_MAX ||
+           o->programs > o->clients;
 }
 
 /* Operations of one client of which copies are on their way at once: one where an answer waits for all of them, and all where it waits for none. */
@@ -97,6 +99,8 @@ static htc_status known(const htc_sim_kvs_options *in, htc_sim_kvs_options *o)
         status = HTC_EINVAL;
     if (status != HTC_OK)
         return status;
+    if (o->model == HTC_SIM_KVS_LIVE)
+        htc__live_defaults(o);
     default_sizes(o);
     default_costs(o);
     return o->copies > o->servers || o->reads > o->copies || o->writes > o->copies || o->servers > HTC_SIM_KVS_SERVERS_MAX || o->messages_max > UINT32_MAX ? HTC_EINVAL : HTC_OK;
@@ -137,6 +141,10 @@ htc_status htc_sim_kvs_memory(const htc_sim_kvs_options *options, uint64_t *byte
     htc_sim_kvs_options o;
     htc_status          status = bytes ? known(options, &o) : HTC_EINVAL;
     uint64_t            engine = 0;
+    if (status == HTC_OK && o.model == HTC_SIM_KVS_LIVE) {
+        *bytes = htc__live_memory(&o);
+        return HTC_OK;
+    }
     if (status == HTC_OK) {
         htc_scale_options e = engine_of(&o, NULL);
         status = htc_scale_memory(&e, &engine);
@@ -185,6 +193,17 @@ static void fill_numbers(kvs *m)
     m->first_message = m->monitor + 1;
 }
 
+htc_status htc__kvs_sum_weights(const htc_sim_kvs_options *o, double *sums)
+{
+    double sum = 0;
+    for (uint64_t i = 0; o->weights && i < o->keys; i++) {
+        if (!(o->weights[i] >= 0 && o->weights[i] < 1e300))
+            return HTC_EINVAL;
+        sums[i] = sum += o->weights[i];
+    }
+    return o->weights && !(sum > 0) ? HTC_EINVAL : HTC_OK;
+}
+
 static htc_status fill(kvs *m)
 {
     const htc_sim_kvs_options *o = &m->options;
@@ -197,20 +216,13 @@ static htc_status fill(kvs *m)
         uint64_t first = (a * o->clients + m->aggregators - 1) / m->aggregators, next = ((a + 1) * o->clients + m->aggregators - 1) / m->aggregators;
         m->aggregator[a] = (kvs_aggregator){ .first = (uint32_t)first, .clients = (uint32_t)(next - first), .active = (uint32_t)(next - first) };
     }
-    double sum = 0;
-    for (uint64_t i = 0; o->weights && i < o->keys; i++) {
-        if (!(o->weights[i] >= 0 && o->weights[i] < 1e300))
-            return HTC_EINVAL;
-        m->sum[i] = sum += o->weights[i];
-    }
-    return o->weights && !(sum > 0) ? HTC_EINVAL : HTC_OK;
+    return htc__kvs_sum_weights(o, m->sum);
 }
 
-static htc_status open_ring(kvs *m)
+htc_status htc__kvs_open_ring(const htc_env *env, uint32_t n, uint32_t owners, htc_ring **out)
 {
     htc_ring_options ring = HTC_RING_OPTIONS_INIT;
-    uint32_t         n = m->servers;
-    htc_ring_member *member = htc__alloc(&m->env, n * sizeof *member);
+    htc_ring_member *member = htc__alloc(env, n * sizeof *member);
     if (!member)
         return HTC_ENOMEM;
     for (uint32_t i = 0; i < n; i++) /* in this order, so that member i has seat i */
@@ -218,10 +230,10 @@ static htc_status open_ring(kvs *m)
     ring.bits = 12;
     while (ring.bits < HTC_RING_BITS_MAX && UINT64_C(1) << ring.bits < (uint64_t)HTC_RING_BUCKETS_A_MEMBER * n)
         ring.bits++;
-    ring.owners = m->seats;
+    ring.owners = owners;
     ring.members_max = n;
-    htc_status status = htc_ring_create(&m->env, &ring, member, n, &m->ring);
-    htc__free(&m->env, member, n * sizeof *member);
+    htc_status status = htc_ring_create(env, &ring, member, n, out);
+    htc__free(env, member, n * sizeof *member);
     return status;
 }
 
@@ -268,7 +280,7 @@ static htc_status open_model(kvs *m, htc_error *error)
     if (o->weights)
         m->sum = htc__alloc(&m->env, o->keys * sizeof *m->sum);
     if (o->model == HTC_SIM_KVS_DFC && o->placement == HTC_SIM_KVS_RING)
-        status = open_ring(m);
+        status = htc__kvs_open_ring(&m->env, m->servers, m->seats, &m->ring);
     if (status != HTC_OK || !m->client || !m->server || (o->messages_max && !m->message) || (m->aggregators && (!m->aggregator || !m->batch)) ||
         (clocks && (!m->clock || !m->sent_clock)) || (o->weights && !m->sum))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
@@ -323,7 +335,7 @@ static double seconds(const kvs *m, uint64_t n)
 }
 
 /* The square root, of the four operations alone: the same everywhere. */
-static double root(double x)
+double htc__kvs_root(double x)
 {
     double r = x > 1 ? x : 1;
     for (int i = 0; i < 200 && x > 0; i++)
@@ -399,7 +411,7 @@ static void tell(kvs *m, htc_sim_kvs_report *r)
         r->response_s = seconds(m, now->response) / (double)ended;
     if (done) {
         r->client_rate = now->rate / (double)done;
-        r->client_rate_deviation = root(now->rate_squares / (double)done - r->client_rate * r->client_rate);
+        r->client_rate_deviation = htc__kvs_root(now->rate_squares / (double)done - r->client_rate * r->client_rate);
     }
     check(m, r);
 }
@@ -443,13 +455,16 @@ htc_status htc_sim_kvs_run(const htc_env *env, const htc_sim_kvs_options *option
                           m.options.servers, (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
     if (env)
         m.env = *env;
-    status = open_model(&m, error);
-    if (status == HTC_OK)
-        status = go(&m, &r, error);
-    if (status == HTC_OK) {
-        tell(&m, &r);
-        status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_kvs_report, scale));
+    if (m.options.model == HTC_SIM_KVS_LIVE) {
+        r.memory = bytes;
+        status = htc__live_run(&m.env, &m.options, &r, error);
+    } else {
+        status = open_model(&m, error);
+        if (status == HTC_OK)
+            status = go(&m, &r, error);
+        if (status == HTC_OK)
+            tell(&m, &r);
+        close_model(&m);
     }
-    close_model(&m);
-    return status;
+    return status == HTC_OK ? htc__options_give(report, &r, sizeof r, offsetof(htc_sim_kvs_report, scale)) : status;
 }

@@ -235,6 +235,12 @@ htc_status htc_scale_start(htc_scale *scale, uint32_t id, uint64_t delay, uint64
     return HTC_OK;
 }
 
+void htc__scale_began(htc_scale *scale)
+{
+    scale->ledger.started++;
+    scale->ledger.begins += scale->now;
+}
+
 void htc_scale_end(htc_scale *scale)
 {
     ledger *l = &scale->ledger;

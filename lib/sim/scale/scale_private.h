@@ -49,6 +49,9 @@ struct run {
     uint64_t          look_every, look_events, done_before; /* done_before: tasks that had ended when htc_scale_run began */
 };
 
+/* A task of no length begins now, without an event of its own: htc_scale_end follows at once. */
+void htc__scale_began(htc_scale *scale);
+
 /* All parts together. */
 ledger     htc__scale_ledger(const run *r);
 uint64_t   htc__scale_events(const run *r);
