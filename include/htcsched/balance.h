@@ -204,6 +204,8 @@ struct htc_balance_policy {
     void (*learn)(void *state, uint32_t partition, uint32_t free);
     /** A new census: n counts, HTC_BALANCE_UNKNOWN among them. NULL: it needs none. */
     htc_status (*pull)(void *state, const uint32_t *free, uint32_t n, htc_rng *rng);
+    /** Write the state, or read it into one that was opened with the same options. NULL: there is no htc_balance_tape with this policy. */
+    htc_status (*tape)(void *state, const htc_tape *tape);
 };
 
 /**
@@ -293,6 +295,18 @@ HTC_API htc_status htc_balance_pull(htc_balance *balance, htc_ns now, htc_rng *r
  * Cost: O(1).   Since: 0.2
  */
 HTC_API htc_ns htc_balance_pull_due(const htc_balance *balance);
+
+/**
+ * Write what a controller knows, or read it into one that was created with the same options. Its requests have tapes of their own.
+ *
+ * @param[in,out] balance  read: as it was if the first piece is not of these options; on any later failure good for htc_balance_destroy alone
+ * @param[in]     tape     borrowed
+ * @return HTC_OK; HTC_EINVAL; HTC_EUNSUPPORTED: its policy cannot; HTC_EFORMAT: what is read is not of these options; HTC_ECORRUPT; what the tape or
+ *         the policy answers; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: "monitored": 13 bytes a partition and 4 for each count up to the largest one; "random": 24 bytes.   Since: 0.2
+ */
+HTC_API htc_status htc_balance_tape(htc_balance *balance, const htc_tape *tape);
 
 /* ---- Requests: one job's nodes ---- */
 
@@ -395,6 +409,17 @@ HTC_API htc_status htc_balance_step(htc_balance_request *request, htc_ns now, ht
 HTC_API htc_status htc_balance_progress_of(const htc_balance_request *request, htc_balance_progress *progress);
 
 /**
+ * Write how far a request is, or read it into one of the same balance.
+ *
+ * @param[in,out] request  as it was on failure
+ * @param[in]     tape     borrowed
+ * @return HTC_OK; HTC_EINVAL; HTC_ECORRUPT; what the tape answers; HTC_EABI
+ *
+ * Cost: 90 bytes.   Since: 0.2
+ */
+HTC_API htc_status htc_balance_request_tape(htc_balance_request *request, const htc_tape *tape);
+
+/**
  * A pause that grows: the n-th is drawn from the upper half of first_ns * 2^n, at most max_ns.
  *
  * @param[in]     first_ns  the first pause
@@ -448,6 +473,17 @@ HTC_API void htc_balance_monitor_destroy(htc_balance_monitor *monitor);
  */
 HTC_API htc_status htc_balance_monitor_step(htc_balance_monitor *monitor, htc_ns now, const htc_balance_answer *answer,
                                             htc_balance_action *action);
+
+/**
+ * Write where a monitor is, or read it into one of as many partitions. What it has published is the caller's to keep.
+ *
+ * @param[in,out] monitor  read: as it was if the first piece is not of as many partitions; on a later failure good for htc_balance_monitor_destroy alone
+ * @param[in]     tape     borrowed
+ * @return HTC_OK; HTC_EINVAL; HTC_EFORMAT; HTC_ECORRUPT; what the tape answers; HTC_EABI
+ *
+ * Cost: 4 bytes a partition.   Since: 0.2
+ */
+HTC_API htc_status htc_balance_monitor_tape(htc_balance_monitor *monitor, const htc_tape *tape);
 
 /* ---- Why random stealing fails ---- */
 

@@ -128,6 +128,24 @@ typedef struct htc_fault {
     void *ctx; /**< handed to fires */
 } htc_fault;
 
+/** A state that is written, or read back, piece by piece. The host keeps the pieces in order, and sees to it that what is read is what was written.
+ *  Their form is that of this machine and this version of the library. */
+typedef struct htc_tape {
+    size_t   size;     /**< sizeof(htc_tape) */
+    uint32_t reads;    /**< 1: pieces are read; 0: they are written */
+    uint32_t reserved; /**< 0 */
+    /**
+     * Move a piece.
+     *
+     * @param[in]     ctx   of the tape
+     * @param[in,out] data  what is written, or room for what is read; borrowed
+     * @param[in]     n     bytes
+     * @return HTC_OK; what whoever reads or writes answers then
+     */
+    htc_status (*move)(void *ctx, void *data, size_t n);
+    void *ctx; /**< handed to it */
+} htc_tape;
+
 /** Kept: outlives every object created with it. */
 typedef struct htc_env {
     size_t           size;  /**< sizeof(htc_env) */

@@ -405,6 +405,18 @@ HTC_API htc_status htc_fit_forecast(const htc_fit *fit, htc_ns now, htc_ns *star
 HTC_API htc_status htc_fit_explain(const htc_fit *fit, htc_ns now, uint64_t id, htc_fit_reason *out);
 
 /**
+ * Write the state, or read it into a fit that was created with the same options: it goes on from there. The policy has no state of its own.
+ *
+ * @param[in,out] fit   read: as it was if the first piece is not of these options; on any later failure good for htc_fit_destroy alone
+ * @param[in]     tape  borrowed
+ * @return HTC_OK; HTC_EINVAL, also from inside the policy; HTC_EFORMAT: what is read is not of these options; HTC_ECORRUPT; what the tape answers;
+ *         HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some 150 bytes for each job that there was ever room for; a policy that plans for all has twice as much.   Since: 0.2
+ */
+HTC_API htc_status htc_fit_tape(htc_fit *fit, const htc_tape *tape);
+
+/**
  * Add a policy under its name, for those who choose by name. The library's own are "fcfs", "first_fit", "easy" and "conservative".
  *
  * @param[in,out] registry  as it was on failure

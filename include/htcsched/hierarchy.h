@@ -762,6 +762,17 @@ HTC_API htc_status htc_hierarchy_adapt(htc_hierarchy *hierarchy, htc_ns now, con
  */
 HTC_API htc_status htc_hierarchy_reorder(htc_hierarchy *hierarchy, const htc_hierarchy_options *options, htc_ns now);
 
+/**
+ * Write the state, or read it into a hierarchy that was created with the same options: it goes on from there.
+ *
+ * @param[in,out] hierarchy  read: as it was if the first piece is not of these options; on any later failure good for htc_hierarchy_destroy alone
+ * @param[in]     tape       borrowed
+ * @return HTC_OK; HTC_EINVAL; HTC_EFORMAT: what is read is not of these options; HTC_ECORRUPT; what the tape answers; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some 250 bytes for each job, and 80 for each task, that there was ever room for.   Since: 0.2
+ */
+HTC_API htc_status htc_hierarchy_tape(htc_hierarchy *hierarchy, const htc_tape *tape);
+
 /* ---- estimators: anything that tells bounds; these two come along ---- */
 
 /**

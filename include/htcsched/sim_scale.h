@@ -161,23 +161,8 @@ typedef struct htc_scale_report {
     char     wrong[160];  /**< what is not conserved, a line; "": nothing */
 } htc_scale_report;
 
-/** A checkpoint, piece by piece: a run writes its state there, or reads it. The host keeps the pieces in order, and sees to it that what is read is
- *  what was written. */
-typedef struct htc_scale_tape {
-    size_t   size;  /**< sizeof(htc_scale_tape) */
-    uint32_t reads; /**< 1: pieces are read; 0: they are written */
-    uint32_t reserved; /**< 0 */
-    /**
-     * Move a piece.
-     *
-     * @param[in]     ctx   of the tape
-     * @param[in,out] data  what is written, or room for what is read; borrowed
-     * @param[in]     n     bytes
-     * @return HTC_OK; what the run answers then
-     */
-    htc_status (*move)(void *ctx, void *data, size_t n);
-    void *ctx; /**< handed to it */
-} htc_scale_tape;
+/** Where a checkpoint goes, or comes from. */
+typedef htc_tape htc_scale_tape;
 
 /** How long things take. */
 typedef enum htc_scale_kind {

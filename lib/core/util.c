@@ -248,3 +248,33 @@ void htc__text_clean(char *text)
     }
     htc_text_show(text);
 }
+
+/* ---- tapes ---- */
+
+htc_status htc__tape_check(const htc_tape *tape)
+{
+    htc_tape known = { 0 };
+    htc_status status = tape ? htc__options_copy(&known, sizeof known, tape, tape->size, sizeof known) : HTC_EINVAL;
+    return status == HTC_OK && (!known.move || known.reads > 1 || known.reserved) ? HTC_EINVAL : status;
+}
+
+void *htc__tape_array(const htc_tape *tape, const htc_env *env, void *array, size_t *n, size_t each, size_t most, htc_status *status)
+{
+    uint64_t count = *n;
+    if (*status == HTC_OK)
+        *status = tape->move(tape->ctx, &count, sizeof count);
+    if (*status == HTC_OK && count > most)
+        *status = HTC_ECORRUPT;
+    if (*status == HTC_OK && count != *n) {
+        void *resized = htc__resize(env, array, *n * each, (size_t)count * each);
+        if (resized || count == 0) {
+            array = resized;
+            *n = (size_t)count;
+        } else {
+            *status = HTC_ENOMEM;
+        }
+    }
+    if (*status == HTC_OK && count)
+        *status = tape->move(tape->ctx, array, (size_t)count * each);
+    return array;
+}

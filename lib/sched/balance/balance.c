@@ -74,7 +74,7 @@ static htc_status complete(const htc_env *env, htc_balance_options *o, htc_balan
         (o->own != HTC_BALANCE_NONE && o->own >= o->partitions))
         return HTC_EINVAL;
     o->policy = o->policy ? o->policy : &htc__balance_monitored;
-    htc_status status = htc__options_copy(policy, sizeof *policy, o->policy, o->policy->size, sizeof *policy);
+    htc_status status = htc__options_copy(policy, sizeof *policy, o->policy, o->policy->size, offsetof(htc_balance_policy, tape));
     if (status != HTC_OK)
         return status;
     if (!policy->pick || policy->tries == 0 || (policy->open && !policy->close))
@@ -90,7 +90,7 @@ static htc_status complete(const htc_env *env, htc_balance_options *o, htc_balan
 htc_status htc_balance_create(const htc_env *env, const htc_balance_options *options, htc_balance **out)
 {
     htc_balance_options o = HTC_BALANCE_OPTIONS_INIT;
-    htc_balance_policy  policy;
+    htc_balance_policy  policy = { .size = 0 };
     if (!options || !out)
         return HTC_EINVAL;
     htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_balance_options, near));
@@ -168,6 +168,26 @@ htc_ns htc_balance_pull_due(const htc_balance *balance)
     return balance ? balance->pull_due : HTC_NEVER;
 }
 
+htc_status htc_balance_tape(htc_balance *balance, const htc_tape *tape)
+{
+    htc_status status = balance && !balance->asking ? htc__tape_check(tape) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return status;
+    if (!balance->policy.tape)
+        return HTC_EUNSUPPORTED;
+    uint64_t head[] = { balance->options.partitions, balance->options.own }, found[] = { head[0], head[1] };
+    status = tape->move(tape->ctx, found, sizeof found);
+    if (status == HTC_OK && (found[0] != head[0] || found[1] != head[1]))
+        status = HTC_EFORMAT;
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, &balance->pull_due, sizeof balance->pull_due);
+    balance->asking = 1;
+    if (status == HTC_OK)
+        status = balance->policy.tape(balance->state, tape);
+    balance->asking = 0;
+    return status;
+}
+
 /* ---- Waiting ---- */
 
 htc_ns htc__later(htc_ns now, htc_ns by)
@@ -220,6 +240,22 @@ htc_status htc_balance_progress_of(const htc_balance_request *request, htc_balan
         return HTC_EINVAL;
     *progress = request->progress;
     return HTC_OK;
+}
+
+htc_status htc_balance_request_tape(htc_balance_request *request, const htc_tape *tape)
+{
+    htc_status status = request && !request->balance->asking ? htc__tape_check(tape) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return status;
+    htc_balance_request r = *request;
+    r.balance = NULL;
+    status = tape->move(tape->ctx, &r, sizeof r);
+    if (status == HTC_OK && (r.state > DONE || r.progress.taken > r.progress.need))
+        status = HTC_ECORRUPT;
+    r.balance = request->balance;
+    if (status == HTC_OK)
+        *request = r;
+    return status;
 }
 
 static void ask(htc_balance_request *r, state how, uint32_t partition)

@@ -126,6 +126,26 @@ htc_status htc_balance_monitor_step(htc_balance_monitor *monitor, htc_ns now, co
     return HTC_OK;
 }
 
+htc_status htc_balance_monitor_tape(htc_balance_monitor *monitor, const htc_tape *tape)
+{
+    htc_balance_monitor *m = monitor;
+    htc_status           status = m ? htc__tape_check(tape) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return status;
+    uint64_t state[] = { m->partitions, m->at, m->last, m->until };
+    status = tape->move(tape->ctx, state, sizeof state);
+    if (status == HTC_OK && state[0] != m->partitions)
+        status = HTC_EFORMAT;
+    if (status == HTC_OK && state[1] >= m->partitions)
+        status = HTC_ECORRUPT;
+    if (status != HTC_OK)
+        return status;
+    m->at = (uint32_t)state[1];
+    m->last = (uint32_t)state[2];
+    m->until = state[3];
+    return tape->move(tape->ctx, m->free, m->partitions * sizeof *m->free);
+}
+
 /* ---- Why random stealing fails ---- */
 
 /* By logarithms: thousands of factors would leave the range of a double on the way to a product that is in it. */

@@ -60,13 +60,22 @@ static htc_status chance_pick(void *state, const htc_balance_view *view, htc_rng
     return HTC_OK;
 }
 
+/* What it knows never changes. */
+static htc_status chance_tape(void *state, const htc_tape *tape)
+{
+    (void)state;
+    (void)tape;
+    return HTC_OK;
+}
+
 static const htc_balance_policy balance_random = { .size = sizeof(htc_balance_policy),
                                                    .name = "random",
                                                    .tries = 5,
                                                    .waits = 1,
                                                    .open = chance_open,
                                                    .close = chance_close,
-                                                   .pick = chance_pick };
+                                                   .pick = chance_pick,
+                                                   .tape = chance_tape };
 
 /* ---- Monitored ---- */
 
@@ -173,6 +182,15 @@ static htc_status watched_pull(void *state, const uint32_t *free, uint32_t n, ht
     return HTC_OK;
 }
 
+static htc_status watched_tape(void *state, const htc_tape *tape)
+{
+    watched   *w = state;
+    htc_status status = tape->move(tape->ctx, w->tried, w->partitions);
+    for (int i = 0; i < 2 && status == HTC_OK; i++)
+        status = w->tree[i] ? htc__balance_tree_tape(w->tree[i], tape) : HTC_OK;
+    return status;
+}
+
 const htc_balance_policy htc__balance_monitored = { .size = sizeof(htc_balance_policy),
                                                     .name = "monitored",
                                                     .tries = 10,
@@ -180,7 +198,8 @@ const htc_balance_policy htc__balance_monitored = { .size = sizeof(htc_balance_p
                                                     .close = watched_close,
                                                     .pick = watched_pick,
                                                     .learn = watched_learn,
-                                                    .pull = watched_pull };
+                                                    .pull = watched_pull,
+                                                    .tape = watched_tape };
 
 /* ---- By name ---- */
 
@@ -195,7 +214,7 @@ htc_status htc_balance_register(htc_registry *registry, const htc_balance_policy
     htc_balance_policy known = { .size = 0 };
     if (!policy)
         return HTC_EINVAL;
-    htc_status status = htc__options_copy(&known, sizeof known, policy, policy->size, sizeof known);
+    htc_status status = htc__options_copy(&known, sizeof known, policy, policy->size, offsetof(htc_balance_policy, tape));
     if (status != HTC_OK)
         return status;
     if (!known.pick || known.tries == 0 || (known.open && !known.close))

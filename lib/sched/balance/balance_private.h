@@ -15,6 +15,9 @@ extern const htc__builtin       htc__balance_builtin[];
 /* Make room for a count, so that setting it cannot fail. */
 htc_status htc__balance_tree_reserve(htc_balance_tree *tree, uint32_t free);
 
+/* As htc_balance_tape has it; the tape is checked. */
+htc_status htc__balance_tree_tape(htc_balance_tree *tree, const htc_tape *tape);
+
 /* The census: u8 format, varint n, n times varint (free + 1, or 0: unknown). */
 void htc__census_write(htc_buf *b, const uint32_t *free, uint32_t n);
 /* The first n counts of a census; those it does not have are unknown. */

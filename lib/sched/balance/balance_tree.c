@@ -242,3 +242,28 @@ uint32_t htc_balance_tree_count(const htc_balance_tree *tree)
 {
     return tree ? tree->inside : 0;
 }
+
+htc_status htc__balance_tree_tape(htc_balance_tree *tree, const htc_tape *tape)
+{
+    uint64_t   head[] = { tree->counts, tree->inside };
+    htc_status status = tape->move(tape->ctx, head, sizeof head);
+    if (status == HTC_OK && (head[0] == 0 || head[0] > 2 * (uint64_t)HTC_BALANCE_FREE_MAX + 64 || head[1] > tree->partitions))
+        status = HTC_ECORRUPT;
+    if (status != HTC_OK)
+        return status;
+    if (tape->reads) {
+        htc_balance_tree_clear(tree);
+        status = htc__balance_tree_reserve(tree, (uint32_t)head[0] - 1);
+        tree->inside = (uint32_t)head[1];
+    }
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, tree->places, tree->partitions * sizeof *tree->places);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, tree->first, (size_t)head[0] * sizeof *tree->first);
+    size_t words = (size_t)head[0];
+    for (int level = 0; level < LEVELS && status == HTC_OK; level++) {
+        words = (words + 63) / 64;
+        status = tape->move(tape->ctx, tree->bits[level], words * sizeof *tree->bits[level]);
+    }
+    return status;
+}
