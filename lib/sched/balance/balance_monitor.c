@@ -17,6 +17,16 @@ void htc__census_write(htc_buf *b, const uint32_t *free, uint32_t n)
         htc_put_varint(b, free[i] == HTC_BALANCE_UNKNOWN ? 0 : (uint64_t)free[i] + 1);
 }
 
+/* Most counts take two bytes. */
+static uint64_t get_count(htc_reader *r)
+{
+    const uint8_t *p = r->p;
+    if (htc_reader_left(r) < 2 || p[0] < 0x80 || p[1] >= 0x80 || p[1] == 0)
+        return htc_get_varint(r);
+    r->p += 2;
+    return (p[0] & 0x7f) | (uint64_t)p[1] << 7;
+}
+
 htc_status htc__census_read(htc_bytes census, uint32_t *free, uint32_t n)
 {
     htc_reader r = htc_reader_of(census);
@@ -29,7 +39,7 @@ htc_status htc__census_read(htc_bytes census, uint32_t *free, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         free[i] = HTC_BALANCE_UNKNOWN;
     for (size_t i = 0; i < count; i++) {
-        uint64_t v = htc_get_varint(&r);
+        uint64_t v = get_count(&r);
         if (v > HTC_BALANCE_FREE_MAX + UINT64_C(1))
             htc_reader_fail(&r);
         else if (i < n && v > 0)

@@ -87,6 +87,8 @@ typedef struct watched {
     uint8_t          *distant; /* which of them, for each partition */
     uint8_t          *tried;
     uint32_t          partitions;
+    uint32_t         *census; /* the last one; waits: it is not in the trees yet, into which its partitions go from this one on */
+    uint32_t          from, waits;
 } watched;
 
 static void watched_close(void *state)
@@ -98,6 +100,7 @@ static void watched_close(void *state)
     htc_balance_tree_destroy(w->tree[1]);
     htc__free(w->env, w->distant, w->partitions);
     htc__free(w->env, w->tried, w->partitions);
+    htc__free(w->env, w->census, w->partitions * sizeof *w->census);
     htc__free(w->env, w, sizeof *w);
 }
 
@@ -111,10 +114,11 @@ static htc_status watched_open(void *ctx, const htc_env *env, const htc_balance_
     w->partitions = options->partitions;
     w->distant = htc__alloc(env, w->partitions);
     w->tried = htc__alloc(env, w->partitions);
+    w->census = htc__alloc(env, w->partitions * sizeof *w->census);
     htc_status status = htc_balance_tree_create(env, w->partitions, &w->tree[0]);
     if (status == HTC_OK && options->near_count)
         status = htc_balance_tree_create(env, w->partitions, &w->tree[1]);
-    if (status != HTC_OK || !w->distant || !w->tried) {
+    if (status != HTC_OK || !w->distant || !w->tried || !w->census) {
         watched_close(w);
         return HTC_ENOMEM;
     }
@@ -126,6 +130,20 @@ static htc_status watched_open(void *ctx, const htc_env *env, const htc_balance_
     return HTC_OK;
 }
 
+/* All out, new ones in. Of equal partitions the first one in is the first to be tried: controllers that begin at
+ * different places do not all run to the same one. */
+static void take_over(watched *w)
+{
+    if (!w->waits)
+        return;
+    w->waits = 0;
+    htc_balance_tree_clear(w->tree[0]);
+    htc_balance_tree_clear(w->tree[1]);
+    for (uint32_t i = 0, p = w->from; i < w->partitions; i++, p = p + 1 < w->partitions ? p + 1 : 0)
+        if (!w->tried[p] && w->census[p] != HTC_BALANCE_UNKNOWN)
+            htc__balance_tree_enter(w->tree[w->distant[p]], p, w->census[p]);
+}
+
 /* Near ones as long as any of them has something. The entry is taken out until the request tells what became of it, so
  * that a controller's own requests do not compete. */
 static htc_status watched_pick(void *state, const htc_balance_view *view, htc_rng *rng, uint32_t *partition)
@@ -133,6 +151,7 @@ static htc_status watched_pick(void *state, const htc_balance_view *view, htc_rn
     watched *w = state;
     uint32_t p = 0;
     (void)rng;
+    take_over(w);
     htc_status status = htc_balance_tree_best(w->tree[0], view->missing, &p, NULL);
     if (status == HTC_AGAIN && w->tree[1])
         status = htc_balance_tree_best(w->tree[1], view->missing, &p, NULL);
@@ -155,12 +174,12 @@ static void enter(watched *w, uint32_t partition, uint32_t free)
 static void watched_learn(void *state, uint32_t partition, uint32_t free)
 {
     watched *w = state;
+    take_over(w);
     w->tried[partition] = 0;
     enter(w, partition, free);
 }
 
-/* All out, new ones in. Of equal partitions the first one in is the first to be tried: controllers that begin at
- * different places do not all run to the same one. */
+/* Many controllers pull more often than they look: what a census changes is done when it is looked at. */
 static htc_status watched_pull(void *state, const uint32_t *free, uint32_t n, htc_rng *rng)
 {
     watched *w = state;
@@ -171,20 +190,16 @@ static htc_status watched_pull(void *state, const uint32_t *free, uint32_t n, ht
     for (int i = 0; i < 2; i++)
         if (w->tree[i] && htc__balance_tree_reserve(w->tree[i], most[i]) != HTC_OK)
             return HTC_ENOMEM;
-    uint32_t from = (uint32_t)htc_rng_below(rng, n);
-    htc_balance_tree_clear(w->tree[0]);
-    htc_balance_tree_clear(w->tree[1]);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t p = from + i < n ? from + i : from + i - n;
-        if (!w->tried[p])
-            enter(w, p, free[p]);
-    }
+    w->from = (uint32_t)htc_rng_below(rng, n);
+    w->waits = 1;
+    memcpy(w->census, free, n * sizeof *free);
     return HTC_OK;
 }
 
 static htc_status watched_tape(void *state, const htc_tape *tape)
 {
     watched   *w = state;
+    take_over(w);
     htc_status status = tape->move(tape->ctx, w->tried, w->partitions);
     for (int i = 0; i < 2 && status == HTC_OK; i++)
         status = w->tree[i] ? htc__balance_tree_tape(w->tree[i], tape) : HTC_OK;

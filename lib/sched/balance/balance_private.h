@@ -15,6 +15,8 @@ extern const htc__builtin       htc__balance_builtin[];
 /* Make room for a count, so that setting it cannot fail. */
 htc_status htc__balance_tree_reserve(htc_balance_tree *tree, uint32_t free);
 
+/* One that is not in the tree; there is room for its count. */
+void htc__balance_tree_enter(htc_balance_tree *tree, uint32_t partition, uint32_t free);
 /* As htc_balance_tape has it; the tape is checked. */
 htc_status htc__balance_tree_tape(htc_balance_tree *tree, const htc_tape *tape);
 

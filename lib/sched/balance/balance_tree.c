@@ -199,16 +199,27 @@ htc_status htc_balance_tree_remove(htc_balance_tree *tree, uint32_t partition)
     return HTC_OK;
 }
 
+void htc__balance_tree_enter(htc_balance_tree *tree, uint32_t partition, uint32_t free)
+{
+    assert(free < tree->counts && tree->places[partition].free == NOBODY);
+    put_in(tree, partition, free);
+}
+
 void htc_balance_tree_clear(htc_balance_tree *tree)
 {
     if (!tree || tree->inside == 0)
         return;
-    for (uint32_t i = 0; i < tree->partitions; i++)
+    for (uint32_t i = 0; i < tree->partitions; i++) { /* there may be far fewer of them than counts */
+        uint32_t count = tree->places[i].free;
+        if (count == NOBODY)
+            continue;
         tree->places[i].free = NOBODY;
-    for (size_t i = 0; i < tree->counts; i++)
-        tree->first[i] = NOBODY;
-    for (int level = 0; level < LEVELS; level++)
-        memset(tree->bits[level], 0, tree->words[level] * sizeof *tree->bits[level]);
+        tree->first[count] = NOBODY;
+        for (int level = 0; level < LEVELS && tree->bits[level][count / 64]; level++) {
+            count /= 64;
+            tree->bits[level][count] = 0;
+        }
+    }
     tree->inside = 0;
 }
 
