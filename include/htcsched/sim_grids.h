@@ -204,6 +204,8 @@ typedef struct htc_sim_grids_options {
     uint32_t task_attempts; /**< a job fails when tasks of it were lost (to evictions, preemptions and outages) so often for each task that it has
                                  still to do, and none was done meanwhile; 0: 10; UINT32_MAX: never */
     uint32_t reserved2;     /**< 0 */
+    const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
+    const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
 } htc_sim_grids_options;
 
 /** Jobs that ended in one queue, or that are of one class. Means are those of the completed ones. */
@@ -275,7 +277,8 @@ HTC_API htc_status htc_sim_grids_memory(const htc_sim_grids_options *options, ui
  * @param[out] classes  n_classes of them, caller-allocated; NULL is fine
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL if something is missing or out of range; HTC_EFULL: more than active_max jobs at once, or more
- *         tasks were taken from their CPUs before their time than there is room for; HTC_ETOOBIG: it needs more memory than host.memory_max, or too many ticks; HTC_EABI; HTC_ENOMEM
+ *         tasks were taken from their CPUs before their time than there is room for; HTC_ETOOBIG: it needs more memory than host.memory_max, or too many ticks;
+ *         HTC_EFORMAT: the checkpoint is not of these options; HTC_ECORRUPT; what a tape answers; HTC_EABI; HTC_ENOMEM
  *
  * Cost: 150 to 300 ns a task, some us a job; 48 bytes a CPU that is ever busy, 0.6 KiB a job in the system.   Since: 0.2
  */

@@ -53,10 +53,26 @@ short = [r["response_last_class_s"]["mean"] for r in rows]
 assert [r["hierarchy.system"] for r in rows] == ["mqh", "mq", "fcfsh", "fcfs"], rows
 assert short[0] < 50 < short[1] < 360 and min(short[2:]) > 3600, short
 PY
-for option in "--system fcfs" "--mode simple" "--migrate direct" "--sample 1h" "--tick 1s"; do
+for option in "--set hierarchy.attempts=3" "--system fcfs" "--mode simple" "--migrate direct" "--sample 1h" "--tick 1s"; do
     # shellcheck disable=SC2086
     ends 0 grids --jobs-in-all 50 $option
 done
+
+# In pieces it is the same run, and so is its course.
+pieces=(grids --jobs-in-all 20000)
+ends 0 "${pieces[@]}" --plot "$dir/whole" --json
+hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
+for wait in 0.1 0.2 0.4 0.8 1.6 3.2; do # a signal that comes before the program has begun ends it, and there is nothing to go on with
+    got=0
+    timeout -s INT $wait "$sim" "${pieces[@]}" --checkpoint "$dir/state" --plot "$dir/parts" --json > "$dir/out" 2> "$dir/err" || got=$?
+    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
+done
+if [ -e "$dir/state" ]; then
+    timeout -s INT $wait "$sim" resume "$dir/state" --json > "$dir/out" 2> "$dir/err" || true
+    ends 0 resume "$dir/state" --plot "$dir/parts" --json
+fi
+[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
+cmp "$dir/whole/queues.csv" "$dir/parts/queues.csv" || fail "in pieces it has another course"
 
 # Mistakes.
 refused() { # WHAT-IT-SAYS NEXT-STEP < FILE
@@ -74,6 +90,5 @@ printf '[grid.a]\n' | refused "there are queues without grids, or grids without 
 printf '[class.c]\nmin = 5\nmax = 4\n' | refused "a number of class 0 is out of range" "change its settings"
 printf '[hierarchy]\nactive = 1\n' | refused "no more may be" "lengthen workload.burst_gap"
 printf '[workload]\nexperiment = table1\n[class.c]\n' | refused "table1 has two jobs of its own" "leave out the sections"
-ends 2 grids --checkpoint "$dir/state"
 ends 2 grids --system none
 echo "study_grids: all is well"

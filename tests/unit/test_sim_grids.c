@@ -3,6 +3,7 @@
 
 #include "alloc_fail.h"
 #include "property.h"
+#include "reel.h"
 
 #include "htcsched/sim_grids.h"
 
@@ -386,6 +387,110 @@ Test(sim_grids, a_job_that_can_never_end_fails)
     }
 }
 
+/* ---- checkpoints ---- */
+
+/* However often a run is interrupted, written down and gone on with, it comes to the same end. */
+Test(sim_grids, goes_on_from_a_checkpoint_to_the_same_end)
+{
+    int stops = 0;
+    PROPERTY (rng, 60) {
+        htc_sim_grids_options *o;
+        htc_sim_grids_profile *p = profile(HTC_SIM_GRIDS_STREAM, &o);
+        htc_sim_grids_parts    parts;
+        htc_sim_grids_report   whole = { .size = sizeof whole }, part = whole;
+        htc_sim_grids_result   queue[4], queue_part[4], class[4], class_part[4];
+        cr_assert(eq(int, htc_sim_grids_profile_parts(p, &parts), HTC_OK));
+        any_run(&rng, o, &parts);
+        HOLDS(htc_sim_grids_run(NULL, o, &whole, queue, class, NULL) == HTC_OK);
+        stopper        halt = { .rng = { htc_rng_next(&rng) }, .one_in = 1 + htc_rng_below(&rng, 400) };
+        htc_scale_host host = { .size = sizeof host, .stop = &halt.stop, .clock = stopper_clock, .ctx = &halt };
+        reel           from = { 0 }, to = { 0 };
+        htc_scale_tape resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &from }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &to };
+        o->host = &host;
+        o->checkpoint = &checkpoint;
+        for (part.interrupted = 1; part.interrupted; stops += (int)part.interrupted) {
+            halt.stop = 0;
+            to.len = from.at = 0;
+            htc_error e = { 0 };
+            cr_assert(eq(int, htc_sim_grids_run(NULL, o, &part, queue_part, class_part, &e), HTC_OK), "seed %llu: %s", (unsigned long long)property_seed, e.text);
+            cr_assert(eq(str, part.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
+            reel other = from;
+            from = to;
+            to = other;
+            o->resume = &resume;
+        }
+        HOLDS(part.scale.hash == whole.scale.hash && part.scale.makespan == whole.scale.makespan && part.tasks == whole.tasks && part.busy_s == whole.busy_s);
+        for (uint32_t i = 0; i < whole.n_queues; i++)
+            HOLDS(memcmp(&queue_part[i], &queue[i], sizeof queue[i]) == 0);
+        for (int i = 0; i < 4; i++)
+            HOLDS(memcmp(&class_part[i], &class[i], sizeof class[i]) == 0);
+        free(from.data);
+        free(to.data);
+        htc_sim_grids_profile_destroy(p);
+    }
+    cr_expect(getenv("HTC_TEST_SEED") || stops > (int)property_times(60), "%d stops", stops);
+}
+
+static volatile int stop;
+
+Test(sim_grids, refuses_what_is_no_checkpoint_of_the_experiment)
+{
+    htc_sim_grids_options *o;
+    htc_sim_grids_profile *p = profile(HTC_SIM_GRIDS_STREAM, &o);
+    htc_sim_grids_parts    part;
+    htc_scale_host         host = { .size = sizeof host, .stop = &stop };
+    reel                   film = { 0 };
+    htc_scale_tape         resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &film }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &film };
+    htc_sim_grids_report   r = { .size = sizeof r };
+    cr_assert(eq(int, htc_sim_grids_profile_parts(p, &part), HTC_OK));
+    o->stream.jobs = 60;
+    o->host = &host;
+    o->checkpoint = &checkpoint;
+    stop = 1;
+    film.ends = 5000;
+    cr_expect(eq(int, htc_sim_grids_run(NULL, o, &r, NULL, NULL, NULL), HTC_ENOSPC));
+    film.ends = film.len = 0;
+    cr_assert(eq(int, htc_sim_grids_run(NULL, o, &r, NULL, NULL, NULL), HTC_OK) && r.interrupted && film.len > 5000);
+    o->checkpoint = NULL;
+    o->resume = &resume;
+    stop = 0;
+    size_t whole = film.len;
+    for (film.len = 0; film.len < whole; film.len += 1 + film.len / 7) { /* cut short anywhere */
+        film.at = 0;
+        cr_assert(eq(int, htc_sim_grids_run(NULL, o, &r, NULL, NULL, NULL), HTC_EIO), "%zu bytes", film.len);
+    }
+    film.len = whole;
+#define OTHER(place, value)                                                                                        \
+    do {                                                                                                           \
+        __typeof__(place) kept = place;                                                                            \
+        film.at = 0;                                                                                               \
+        place = value;                                                                                             \
+        cr_expect(eq(int, htc_sim_grids_run(NULL, o, &r, NULL, NULL, NULL), HTC_EFORMAT), #place);                 \
+        place = kept;                                                                                              \
+    } while (0)
+    OTHER(o->seed, 77);
+    OTHER(o->system, HTC_SIM_GRIDS_MQ);
+    OTHER(o->task_attempts, 3);
+    OTHER(part.grids[2].latency.mean_ns, 1e9);
+    OTHER(part.hierarchy_queues[3].te_ns, S);
+    OTHER(part.classes[1].kflop_max, 1e9 + part.classes[1].kflop_min);
+    OTHER(o->stream.burst, 2);
+#undef OTHER
+    htc_status status = HTC_ENOMEM;
+    for (size_t n = 1; status != HTC_OK; n++) { /* without memory for it */
+        alloc_fail f = alloc_fail_at(n);
+        htc_env    env = alloc_fail_env(&f);
+        film.at = 0;
+        status = htc_sim_grids_run(&env, o, &r, NULL, NULL, NULL);
+        cr_expect(status == HTC_OK || status == HTC_ENOMEM, "allocation %zu", n);
+        cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
+    }
+    film.at = 0;
+    cr_expect(eq(int, htc_sim_grids_run(NULL, o, &r, NULL, NULL, NULL), HTC_OK) && eq(u64, r.scale.ended, 60));
+    free(film.data);
+    htc_sim_grids_profile_destroy(p);
+}
+
 /* The hash that gcc and clang, optimised and sanitised, come to. */
 Test(sim_grids, is_the_same_run_everywhere)
 {
@@ -405,8 +510,6 @@ Test(sim_grids, is_the_same_run_everywhere)
 }
 
 /* ---- samples, and the host ---- */
-
-static volatile int stop;
 
 static void look(void *ctx, const htc_sim_grids_sample *s)
 {

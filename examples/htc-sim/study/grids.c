@@ -1,3 +1,4 @@
+#include "course.h"
 #include "grids.h"
 
 #include <math.h>
@@ -260,6 +261,9 @@ static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_e
     }
     if (classes)
         g->options.classes = g->classes;
+    for (size_t q = 0; q < g->hierarchy.queue_count; q++)
+        g->levels = g->hierarchy.queues[q].level > g->levels ? g->hierarchy.queues[q].level : g->levels;
+    g->levels = g->levels < GRIDS_LEVELS ? g->levels : GRIDS_LEVELS;
     for (size_t i = 0; i < g->hierarchy.grid_count; i++)
         g->cpus += g->hierarchy.grids[i].cpus;
     g->hierarchy.mode = settings_choice(s, "hierarchy.mode");
@@ -329,7 +333,7 @@ static void thin(grids_course *c)
 
 static void keep(void *ctx, const htc_sim_grids_sample *s)
 {
-    grids_course *c = ctx;
+    grids_course *c = ((grids_run *)ctx)->course;
     if (c->every == 0)
         c->every = 1;
     if (c->seen++ % c->every)
@@ -352,14 +356,27 @@ static void keep(void *ctx, const htc_sim_grids_sample *s)
     c->n++;
 }
 
+static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
+{
+    grids_run *g = run;
+    g->resume = tape;
+    if (tape->move(tape->ctx, &g->ends, sizeof g->ends) == HTC_OK && tape->move(tape->ctx, g->course, sizeof *g->course) == HTC_OK && g->course->n <= GRIDS_SAMPLES &&
+        g->course->queues <= GRIDS_SHOWN)
+        return 1;
+    return refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+}
+
 static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
 {
     grids_run *g = run;
     double     begun = watch_seconds();
-    (void)checkpoint; /* it has none */
+    course_tape ends, tape;
     g->options.host = &w->host;
     g->options.sample = g->course ? keep : NULL;
-    g->options.ctx = g->course;
+    g->options.end = grids_note_end;
+    g->options.ctx = g;
+    g->options.resume = g->resume;
+    g->options.checkpoint = course_tape_open(&tape, course_tape_open(&ends, checkpoint, &g->ends, sizeof g->ends), g->course, sizeof *g->course);
     *error = (htc_error){ 0 };
     htc_status status = htc_sim_grids_run(&w->env, &g->options, &g->report, g->by_queue, g->by_class, error);
     watch_close(w);
@@ -424,5 +441,5 @@ static const model_option options[] = {
 static const model_preset presets[] = { { NULL, NULL } };
 
 const model grids_model = { .name = "grids", .about = "several grids and jobs of unknown size, with the hierarchy of htc_hierarchy(3)", .table = table, .options = options,
-                            .presets = presets, .measures = measures, .open = open_run, .run = run_it, .outcome = outcome_of, .say = grids_say, .plot = grids_plot,
+                            .presets = presets, .measures = measures, .open = open_run, .resume = resume, .run = run_it, .outcome = outcome_of, .value = grids_value, .say = grids_say, .plot = grids_plot,
                             .close = close_run };

@@ -16,6 +16,15 @@ typedef struct grids_course {
     double   busy[GRIDS_SAMPLES][GRIDS_SHOWN], queued[GRIDS_SAMPLES][GRIDS_SHOWN];
 } grids_course;
 
+#define GRIDS_LEVELS 9
+
+/* Of completed jobs. */
+typedef struct grids_ends {
+    uint64_t jobs[GRIDS_LEVELS][GRIDS_LEVELS]; /* by the highest level that takes their complexity, and the one that they ended in */
+    double   wall[GRIDS_LEVELS], work[GRIDS_LEVELS]; /* seconds, by the level that they ended in */
+    double   n, x, y, xx, yy, xy, waited; /* of jobs of the top level: their response, and the waiting of the job of the lowest that ended last */
+} grids_ends;
+
 typedef struct grids_run {
     htc_sim_grids_options  options;
     htc_sim_grids_profile *profile; /* where no queues are named */
@@ -27,13 +36,19 @@ typedef struct grids_run {
     htc_sim_grids_class   *classes;
     uint32_t              *used; /* grids of each queue, HTC_HIERARCHY_GRIDS_MAX apart */
     char                 (*queue_names)[48], (*class_names)[48];
-    size_t                 n_queues;
+    size_t                 n_queues, levels;
     uint64_t               cpus;
     htc_sim_grids_report   report;
     htc_sim_grids_result  *by_queue, *by_class;
     grids_course          *course; /* NULL: not wanted */
+    grids_ends             ends;
+    const htc_scale_tape  *resume; /* NULL: none */
     double                 seconds; /* that the run took here */
 } grids_run;
+
+/* grids_value.c */
+void grids_note_end(void *run, const htc_sim_grids_end *e);
+int  grids_value(const void *run, const char *name, double *out);
 
 /* grids_say.c */
 void grids_say(const void *run, int json);

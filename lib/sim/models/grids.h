@@ -113,7 +113,8 @@ typedef struct grids {
     uint64_t              arrivals; /* the state of their draws */
     uint32_t              limits;   /* 1: some queue has some policy, or there is something to share */
     uint32_t              looks_first; /* 1: the grids are looked at before limits are */
-    /* what changes */
+    uint64_t              print;    /* of the experiment */
+    /* What changes, and what a checkpoint has. */
     uint32_t free_job, free_task;
     uint64_t jobs_made, tasks_made;    /* places that were ever used */
     uint64_t active, active_most;
@@ -156,5 +157,9 @@ void htc__grids_job_failed(grids *m, uint32_t job);
 void htc__grids_phase(grids *m, grids_job *j, uint8_t phase);
 void htc__grids_limits(grids *m); /* whatever is due */
 void htc__grids_look(grids *m);   /* at all grids */
+
+/* grids_tape.c */
+uint64_t   htc__grids_print(const grids *m);
+htc_status htc__grids_tape(grids *m, const htc_scale_tape *tape);
 
 #endif

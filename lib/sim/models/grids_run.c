@@ -516,16 +516,24 @@ htc_status htc_sim_grids_run(const htc_env *env, const htc_sim_grids_options *op
     status = open_model(&m, error);
     if (status == HTC_OK) {
         fill(&m);
-        htc__grids_begin(&m);
+        m.print = htc__grids_print(&m);
+        if (!m.options.resume)
+            htc__grids_begin(&m);
+        else if ((status = htc__grids_tape(&m, m.options.resume)) != HTC_OK)
+            htc__error(error, status, "the checkpoint is not of this experiment");
+    }
+    if (status == HTC_OK) {
         status = htc_scale_run(m.scale);
         r.interrupted = status == HTC_AGAIN;
-        if (status == HTC_EFULL)
+        if (r.interrupted && m.options.checkpoint && (status = htc__grids_tape(&m, m.options.checkpoint)) != HTC_OK)
+            htc__error(error, status, "the checkpoint could not be written");
+        else if (status == HTC_EFULL)
             htc__error(error, status, m.active >= m.options.active_max ? "%llu jobs are in the system, and no more may be: is it overloaded? Else raise active_max" :
                                                                         "there are %llu jobs, and too many tasks were taken from their CPUs before their time",
                        (unsigned long long)m.active);
-        else if (status < 0)
+        else if (status < 0 && status != HTC_AGAIN)
             htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
-        status = r.interrupted ? HTC_OK : status;
+        status = status == HTC_AGAIN ? HTC_OK : status;
     }
     if (status == HTC_OK) {
         tell(&m, &r);

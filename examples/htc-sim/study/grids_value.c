@@ -1,0 +1,163 @@
+/* What a run of several grids came to, by name: queue.Q1.response, class.small.completed, level.1.below. */
+#include <math.h>
+#include <string.h>
+
+#include "grids.h"
+
+/* ---- what is kept of each job ---- */
+
+/* The highest level with a queue that takes a job of this complexity; the lowest, if there is none. */
+static size_t level_of(const grids_run *g, double kflop)
+{
+    size_t best = g->levels - 1;
+    for (size_t q = 0; q < g->hierarchy.queue_count; q++) {
+        const htc_hierarchy_queue *spec = &g->hierarchy.queues[q];
+        double                     cpus = spec->job_cpus ? spec->job_cpus : spec->cpus, beta = spec->beta > 0 ? spec->beta : 1;
+        if (kflop <= (double)spec->te_ns / 1e9 * cpus * spec->kflops * beta && spec->level - 1 < best)
+            best = spec->level - 1;
+    }
+    return best;
+}
+
+static size_t level_at(const grids_run *g, uint32_t queue)
+{
+    size_t level = g->report.n_queues == 1 ? 0 : g->hierarchy.queues[queue].level - 1;
+    return level < GRIDS_LEVELS ? level : GRIDS_LEVELS - 1;
+}
+
+void grids_note_end(void *run, const htc_sim_grids_end *e)
+{
+    grids_run  *g = run;
+    grids_ends *k = &g->ends;
+    double      response = (double)(e->ended - e->arrival) / 1e9;
+    int         single = g->options.system == HTC_SIM_GRIDS_FCFS || g->options.system == HTC_SIM_GRIDS_FCFSH;
+    size_t      at = single ? 0 : level_at(g, e->queue), own = level_of(g, e->kflop);
+    if (!single && at + 1 == g->levels)
+        k->waited = (double)e->queued / 1e9;
+    if (e->fate != HTC_SIM_GRIDS_COMPLETED)
+        return;
+    k->jobs[own][at]++;
+    k->wall[at] += response;
+    k->work[at] += e->work_s;
+    if (at == 0) {
+        double x = response, y = k->waited;
+        k->n++;
+        k->x += x;
+        k->y += y;
+        k->xx += x * x;
+        k->yy += y * y;
+        k->xy += x * y;
+    }
+}
+
+/* ---- by name ---- */
+
+static int result_value(const htc_sim_grids_result *r, const char *field, double *out)
+{
+    double overhead = r->response_s - r->running_s, all = r->work_s + r->evicted_s + r->moved_s;
+    const struct {
+        const char *name;
+        double      value;
+    } known[] = { { "completed", (double)r->completed },
+                  { "rejected", (double)r->rejected },
+                  { "terminated", (double)r->terminated },
+                  { "failed", (double)r->failed },
+                  { "response", r->response_s },
+                  { "response_50", r->response_50_s },
+                  { "response_95", r->response_95_s },
+                  { "response_max", r->response_max_s },
+                  { "estimating", r->estimating_s },
+                  { "queued", r->queued_s },
+                  { "grid_queued", r->grid_queued_s },
+                  { "running", r->running_s },
+                  { "moving", r->moving_s },
+                  { "flow", r->flow_s },
+                  { "overhead", r->response_s > 0 ? overhead / r->response_s : 0 },
+                  { "waiting", overhead > 0 ? r->queued_s / overhead : 0 },
+                  { "before", r->response_s > 0 ? (r->estimating_s + r->grid_queued_s) / r->response_s : 0 },
+                  { "tasks", r->tasks },
+                  { "cpus", r->cpus },
+                  { "task_s", r->started > r->evicted ? r->work_s / (double)(r->started - r->evicted) : 0 },
+                  { "work", r->work_s },
+                  { "lost", all > 0 ? r->evicted_s / all : 0 },
+                  { "moved", all > 0 ? r->moved_s / all : 0 },
+                  { "started", (double)r->started },
+                  { "evicted", r->started ? (double)r->evicted / (double)r->started : 0 },
+                  { "overdue", (double)r->out[HTC_HIERARCHY_OVERDUE] },
+                  { "potential", (double)(r->out[HTC_HIERARCHY_JOB_POTENTIAL] + r->out[HTC_HIERARCHY_QUEUE_POTENTIAL]) },
+                  { "mismatch", (double)r->out[HTC_HIERARCHY_MISMATCH] },
+                  { "overload", (double)r->out[HTC_HIERARCHY_OVERLOAD] } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, field) == 0) {
+            *out = known[i].value;
+            return 1;
+        }
+    return 0;
+}
+
+static int level_value(const grids_run *g, size_t level, const char *field, double *out)
+{
+    const grids_ends *k = &g->ends;
+    double            own = 0, ended = 0, below = 0, above = 0, all = 0, wall = 0, work = 0;
+    for (size_t i = 0; i < g->levels; i++) {
+        wall += k->wall[i];
+        work += k->work[i];
+        for (size_t at = 0; at < g->levels; at++) {
+            double jobs = (double)k->jobs[i][at];
+            all += jobs;
+            ended += at == level ? jobs : 0;
+            own += i == level ? jobs : 0;
+            below += i == level && at > level ? jobs : 0;
+            above += i == level && at < level ? jobs : 0;
+        }
+    }
+    if (strcmp(field, "wall") == 0)
+        *out = wall > 0 ? k->wall[level] / wall : 0;
+    else if (strcmp(field, "work") == 0)
+        *out = work > 0 ? k->work[level] / work : 0;
+    else if (strcmp(field, "ended") == 0)
+        *out = all > 0 ? ended / all : 0;
+    else if (strcmp(field, "own") == 0)
+        *out = all > 0 ? own / all : 0;
+    else if (strcmp(field, "below") == 0)
+        *out = own > 0 ? below / own : 0;
+    else if (strcmp(field, "above") == 0)
+        *out = own > 0 ? above / own : 0;
+    else
+        return 0;
+    return 1;
+}
+
+static double correlation(const grids_ends *k)
+{
+    double n = k->n > 0 ? k->n : 1, xx = k->xx - k->x * k->x / n, yy = k->yy - k->y * k->y / n, xy = k->xy - k->x * k->y / n;
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
+}
+
+/* KIND.NAME.FIELD: where the field begins, if NAME is this one. */
+static const char *field_of(const char *rest, const char *name)
+{
+    size_t len = strlen(name);
+    return strncmp(rest, name, len) == 0 && rest[len] == '.' ? rest + len + 1 : NULL;
+}
+
+int grids_value(const void *run, const char *name, double *out)
+{
+    const grids_run *g = run;
+    const char      *field;
+    if (strcmp(name, "top.correlation") == 0) {
+        *out = correlation(&g->ends);
+        return 1;
+    }
+    if (strncmp(name, "queue.", 6) == 0)
+        for (size_t q = 0; q < g->report.n_queues; q++)
+            if ((field = field_of(name + 6, g->report.n_queues == 1 ? "all" : g->queue_names[q])))
+                return result_value(&g->by_queue[q], field, out);
+    if (strncmp(name, "class.", 6) == 0)
+        for (size_t k = 0; k < g->options.n_classes; k++)
+            if ((field = field_of(name + 6, g->class_names[k])))
+                return result_value(&g->by_class[k], field, out);
+    if (strncmp(name, "level.", 6) == 0 && name[6] >= '1' && (size_t)(name[6] - '1') < g->levels && name[7] == '.')
+        return level_value(g, (size_t)(name[6] - '1'), name + 8, out);
+    return 0;
+}
