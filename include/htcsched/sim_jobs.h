@@ -6,8 +6,9 @@
  *
  * A machine is cut into partitions. Each has a controller and a member of the store, which keeps the partition's resource record. Jobs that need
  * nodes are submitted to controllers; one that lacks nodes takes them from other partitions by compare-and-swap of their records. Where it looks is
- * decided by htc_balance_step and its policy, what is taken by htc_record_take and htc_record_release, what a central controller starts by
- * htc_fit_next: the model itself decides nothing.
+ * decided by htc_balance_step and its policy, what a central controller starts by htc_fit_next: the model itself decides nothing. Of a partition as many
+ * nodes are taken as there are, up to what is missing: which ones does not matter to a run, so it counts them. With `records` nodes have numbers, and
+ * htc_record_take and htc_record_release say which are taken and given back.
  *
  *     htc_sim_jobs_options o = { .size = sizeof o, .seed = 1, .nodes = 65536, .partition = 1024, .jobs = 10000, .sizes = HTC_SIM_JOBS_TRACE };
  *     htc_sim_jobs_report  r = { .size = sizeof r };
@@ -62,6 +63,17 @@ typedef struct htc_sim_jobs_job {
     htc_ns   length;     /**< how long it runs */
 } htc_sim_jobs_job;
 
+/** How things are at a moment. */
+typedef struct htc_sim_jobs_sample {
+    size_t   size;    /**< sizeof(htc_sim_jobs_sample) */
+    htc_ns   at;      /**< virtual time */
+    uint64_t waiting; /**< jobs that controllers look for nodes for, or that wait in the queue of the central one */
+    uint64_t running; /**< jobs that have their nodes and have not ended */
+    uint64_t ended;   /**< jobs */
+    uint64_t busy;    /**< nodes of those that run */
+    uint64_t taken;   /**< nodes that are not free: also those of jobs that still look for more, and of ended ones until they are given back */
+} htc_sim_jobs_sample;
+
 /** What is run. A cost of zero is none; htc_sim_jobs_published fills in those of the published simulator. */
 typedef struct htc_sim_jobs_options {
     size_t   size;      /**< sizeof(htc_sim_jobs_options) */
@@ -95,8 +107,19 @@ typedef struct htc_sim_jobs_options {
     htc_ns   launch_ns;   /**< at each level of the tree */
     double   bandwidth;   /**< of a link, bytes a second; 0: without bound */
     uint32_t node_bytes;  /**< of a record that is sent, for each free node */
-    uint32_t reserved;    /**< 0 */
+    uint32_t records;     /**< 1: each partition has a resource record, and nodes are taken and given back by name; 0: how many are free. The run is the same */
     const htc_scale_host *host; /**< borrowed; NULL: every default */
+    htc_ns   sample_ns;   /**< sample is called for the multiples of this, but once until the next event, for until then all stays so; 0: it is not */
+    /**
+     * Take a sample. NULL: none.
+     *
+     * @param[in] ctx     of the options
+     * @param[in] sample  lent for the call
+     */
+    void (*sample)(void *ctx, const htc_sim_jobs_sample *sample);
+    void *ctx; /**< handed to it */
+    const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
+    const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
 } htc_sim_jobs_options;
 
 /** How it went. Messages are requests to the store: look-ups, inserts, compare-and-swaps, each counted once. */
@@ -111,6 +134,7 @@ typedef struct htc_sim_jobs_report {
     uint64_t conflicts;   /**< of these, that met another value */
     uint64_t steals;      /**< tries at other partitions, of jobs that were granted */
     uint64_t rounds;      /**< of these jobs, that ended without enough, so that all was given back */
+    uint64_t sized[4];    /**< jobs granted that need at most 1, 5, 80 % of the machine's nodes, and that need all */
     uint64_t memory;      /**< bytes of the model and the engine */
     double   throughput;  /**< jobs a second of the makespan */
     double   latency_s;   /**< from a job's submission until it was granted, on average */
@@ -150,10 +174,11 @@ HTC_API htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint
  * @param[out] report   filled as far as its size says
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL if something is missing or out of range, or a job needs more nodes than can be taken;
- *         HTC_ETOOBIG: it needs more memory than host.memory_max, or more ticks than there are; what a policy answers; HTC_EABI; HTC_ENOMEM
+ *         HTC_ETOOBIG: it needs more memory than host.memory_max, or more ticks than there are; HTC_EFORMAT: the checkpoint is
+ *         not of these options; HTC_EUNSUPPORTED: its policy has no tape; HTC_ECORRUPT; what a tape or a policy answers; HTC_EABI; HTC_ENOMEM
  *
- * Cost: two events a message, and for each taking and giving back that of htc_record_take; 70 bytes a node and some 600 a controller, with a policy that pulls a census 20 bytes
- *       more for each pair of controllers.   Since: 0.2
+ * Cost: two events a message, and with `records` that of htc_record_take for each taking and giving back; 70 bytes a node and some 600 a controller, with a policy that pulls a
+ *       census 20 bytes more for each pair of controllers.   Since: 0.2
  */
 HTC_API htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *options, htc_sim_jobs_report *report, htc_error *error);
 

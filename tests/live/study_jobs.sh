@@ -21,6 +21,9 @@ says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say:
 ends 0 run "$SOURCE/examples/sim/jobs.ini" --count 500 --plot "$dir/plots"
 grep -qE '^500 jobs on 16384 nodes, 16 controllers, policy monitored' "$dir/out" || fail "no first line"
 [ "$(wc -l < "$dir/plots/jobs.csv")" = 2 ] || fail "jobs.csv has not a line"
+head -1 "$dir/plots/nodes.csv" | grep -qx 'seconds,busy,taken,waiting,running,ended' || fail "the head of nodes.csv"
+python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/nodes.svg"
+grep -q 'jobs that wait for nodes' "$dir/plots/nodes.svg" || fail "waiting jobs are not in the picture"
 
 # One job of one node: 1 ms to parse it, five requests of 1 ms; two messages of 200 us there and back, and 10 ms of work.
 ends 0 jobs --nodes 8 --partition 8 --policy random --sizes uniform --count 1 --length 10ms --json
@@ -41,10 +44,29 @@ random, monitored, central = json.load(open(sys.argv[1]))["rows"]
 assert monitored["messages"]["mean"] < random["messages"]["mean"] and central["messages"]["mean"] == 0, (random, monitored, central)
 PY
 
+# In pieces it is the same run, and so is its course.
+pieces=(jobs --nodes 65536 --count 100000 --set control.records=on)
+ends 0 "${pieces[@]}" --plot "$dir/whole" --json
+hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
+for wait in 0.1 0.2 0.4 0.8 1.6 3.2; do # a signal that comes before the program has begun ends it, and there is nothing to go on with
+    got=0
+    timeout -s INT $wait "$sim" "${pieces[@]}" --checkpoint "$dir/state" --plot "$dir/parts" --json > "$dir/out" 2> "$dir/err" || got=$?
+    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
+done
+if [ -e "$dir/state" ]; then
+    timeout -s INT $wait "$sim" resume "$dir/state" --json > "$dir/out" 2> "$dir/err" || true
+    ends 0 resume "$dir/state" --plot "$dir/parts" --json
+fi
+[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
+cmp "$dir/whole/nodes.csv" "$dir/parts/nodes.csv" || fail "in pieces it has another course"
+
+# With nodes that have numbers it is the same run as with counts of them.
+ends 0 jobs --nodes 65536 --count 100000 --json
+[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "with counts it is another run than with records"
+
 ends 2 jobs --policy nothing
 says "control.policy takes monitored|random|central"
 ends 2 jobs --wait 2s
 says "control.wait is longer than control.wait_max"
 ends 2 jobs --nodes 8 --sizes uniform --job-nodes 1..9
 says "would wait for ever: 8 can be taken"
-ends 2 jobs --checkpoint "$dir/state"

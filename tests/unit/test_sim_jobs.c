@@ -5,6 +5,7 @@
 #include "alloc_fail.h"
 #include "jobs_model.h"
 #include "property.h"
+#include "reel.h"
 
 #include "htcsched/registry.h"
 
@@ -101,6 +102,7 @@ Test(sim_jobs, agrees_with_the_slow_model)
         htc_sim_jobs_options o;
         htc_sim_jobs_report  r = { .size = sizeof r };
         draw_run(&rng, jobs, &o);
+        o.records = (uint32_t)htc_rng_below(&rng, 2);
         slow_run(&m, &o);
         HOLDS(htc_sim_jobs_run(NULL, &o, &r, NULL) == HTC_OK);
         cr_assert(eq(str, r.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
@@ -126,12 +128,139 @@ Test(sim_jobs, loses_nothing_and_is_the_same_again)
         o.pull_ns = 1 + htc_rng_below(&rng, 50 * MS);
         o.monitor_ns = 1 + htc_rng_below(&rng, 50 * MS);
         o.central = (uint32_t)htc_rng_below(&rng, 2);
-        HOLDS(htc_sim_jobs_run(NULL, &o, &r, NULL) == HTC_OK && htc_sim_jobs_run(NULL, &o, &again, NULL) == HTC_OK);
-        cr_assert(eq(str, r.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
+        HOLDS(htc_sim_jobs_run(NULL, &o, &r, NULL) == HTC_OK);
+        o.records = 1; /* with nodes that have numbers the run is the same */
+        HOLDS(htc_sim_jobs_run(NULL, &o, &again, NULL) == HTC_OK);
+        cr_assert(eq(str, r.scale.wrong, "") && eq(str, again.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
         HOLDS(r.scale.hash == again.scale.hash && r.granted == o.n_list && r.scale.ended == o.n_list);
         HOLDS(r.scale.sent == r.scale.received && r.scale.lost == 0);
         HOLDS(o.central ? !r.services && !r.requests : r.services > 0);
     }
+}
+
+/* ---- checkpoints and samples ---- */
+
+static void count_sample(void *ctx, const htc_sim_jobs_sample *s)
+{
+    uint64_t *sums = ctx;
+    cr_expect(s->at % MS == 0 && s->at >= sums[0] && s->busy <= s->taken);
+    sums[0] = s->at + MS;
+    sums[1] += s->waiting;
+    sums[2] += s->busy + s->taken;
+    sums[3] += s->running + s->ended;
+}
+
+/* However often a run is interrupted, written down and gone on with, it comes to the same end; and samples do not change it. */
+Test(sim_jobs, goes_on_from_a_checkpoint_to_the_same_end)
+{
+    static const char *const orders[] = { "easy", "fcfs", "first_fit", "conservative" };
+    int stops = 0;
+    PROPERTY (rng, 200) {
+        htc_sim_jobs_job     jobs[SLOW_JOBS];
+        htc_sim_jobs_options o;
+        htc_sim_jobs_report  whole = { .size = sizeof whole }, part = whole;
+        uint64_t             sums[4] = { 0 }, sums_part[4] = { 0 };
+        draw_run(&rng, jobs, &o);
+        o.policy = htc_rng_below(&rng, 2) ? policy("random") : NULL;
+        o.records = (uint32_t)htc_rng_below(&rng, 2);
+        o.central = htc_rng_below(&rng, 3) == 0;
+        cr_assert(eq(int, htc_fit_find(registry ? registry : (policy("random"), registry), orders[htc_rng_below(&rng, 4)], &o.fit), HTC_OK));
+        o.pull_ns = 1 + htc_rng_below(&rng, 50 * MS);
+        o.monitor_ns = 1 + htc_rng_below(&rng, 50 * MS);
+        if (htc_rng_below(&rng, 4)) { /* there is a look at the host each thousand events */
+            o.list = NULL;
+            o.jobs = 500 + htc_rng_below(&rng, 500);
+            o.nodes_max = 1 + (uint32_t)htc_rng_below(&rng, o.nodes);
+            o.length = (htc_scale_law){ HTC_SCALE_EXPONENTIAL, 0, 5e6, 0 };
+        }
+        HOLDS(htc_sim_jobs_run(NULL, &o, &whole, NULL) == HTC_OK);
+        uint64_t hash = whole.scale.hash;
+        o.sample_ns = MS;
+        o.sample = count_sample;
+        o.ctx = sums;
+        HOLDS(htc_sim_jobs_run(NULL, &o, &whole, NULL) == HTC_OK && whole.scale.hash == hash);
+        o.ctx = sums_part;
+        stopper        halt = { .rng = { htc_rng_next(&rng) }, .one_in = 1 + htc_rng_below(&rng, 200) };
+        htc_scale_host host = { .size = sizeof host, .stop = &halt.stop, .clock = stopper_clock, .ctx = &halt };
+        reel           from = { 0 }, to = { 0 };
+        htc_scale_tape resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &from }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &to };
+        o.host = &host;
+        o.checkpoint = &checkpoint;
+        for (part.interrupted = 1; part.interrupted; stops += (int)part.interrupted) {
+            htc_error e = { 0 };
+            halt.stop = 0;
+            to.len = from.at = 0;
+            cr_assert(eq(int, htc_sim_jobs_run(NULL, &o, &part, &e), HTC_OK), "seed %llu: %s", (unsigned long long)property_seed, e.text);
+            cr_assert(eq(str, part.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
+            reel other = from;
+            from = to;
+            to = other;
+            o.resume = &resume;
+        }
+        HOLDS(part.scale.hash == hash && part.requests == whole.requests && part.rounds == whole.rounds && part.latency_s == whole.latency_s);
+        HOLDS(part.services == whole.services && part.utilisation == whole.utilisation && memcmp(sums, sums_part, sizeof sums) == 0);
+        free(from.data);
+        free(to.data);
+    }
+    cr_expect(getenv("HTC_TEST_SEED") || stops > (int)property_times(100), "%d stops", stops);
+}
+
+static volatile int stop;
+
+Test(sim_jobs, refuses_what_is_no_checkpoint_of_the_experiment)
+{
+    htc_sim_jobs_options o = { .size = sizeof o, .seed = 3, .nodes = 960, .partition = 24, .jobs = 3000, .nodes_min = 1, .nodes_max = 40, .length.mean_ns = 20e6, .records = 1 };
+    htc_scale_host       host = { .size = sizeof host, .stop = &stop };
+    reel                 film = { 0 };
+    htc_scale_tape       resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &film }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &film };
+    htc_sim_jobs_report  r = { .size = sizeof r };
+    htc_error            e;
+    htc_sim_jobs_published(&o);
+    o.host = &host;
+    o.checkpoint = &checkpoint;
+    stop = 1;
+    film.ends = 5000;
+    cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, NULL), HTC_ENOSPC));
+    film.ends = film.len = 0;
+    cr_assert(eq(int, htc_sim_jobs_run(NULL, &o, &r, NULL), HTC_OK) && r.interrupted && film.len > 5000);
+    htc_balance_policy blank = *policy("random");
+    blank.tape = NULL;
+    o.policy = &blank;
+    cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, &e), HTC_EUNSUPPORTED) && strstr(e.text, "no tape") != NULL);
+    o.policy = NULL;
+    o.checkpoint = NULL;
+    o.resume = &resume;
+    stop = 0;
+    size_t whole = film.len;
+    for (film.len = 0; film.len < whole; film.len += 1 + film.len / 7) { /* cut short anywhere */
+        film.at = 0;
+        cr_assert(eq(int, htc_sim_jobs_run(NULL, &o, &r, NULL), HTC_EIO), "%zu bytes", film.len);
+    }
+    film.len = whole;
+#define OTHER(place, value)                                                             \
+    do {                                                                                \
+        __typeof__(place) kept = place;                                                 \
+        film.at = 0;                                                                    \
+        place = value;                                                                  \
+        cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, NULL), HTC_EFORMAT), #place);  \
+        place = kept;                                                                   \
+    } while (0)
+    OTHER(o.seed, 77);
+    OTHER(o.records, 0);
+    OTHER(o.partition, 25);
+    OTHER(o.policy, policy("random"));
+    OTHER(o.length.mean_ns, 1e6);
+#undef OTHER
+    for (size_t n = 1; n < 500; n += 1 + n / 20) { /* without memory for it */
+        alloc_fail f = alloc_fail_at(n);
+        htc_env    env = alloc_fail_env(&f);
+        film.at = 0;
+        cr_expect(eq(int, htc_sim_jobs_run(&env, &o, &r, NULL), HTC_ENOMEM), "allocation %zu", n);
+        cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
+    }
+    film.at = 0;
+    cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, NULL), HTC_OK) && eq(u64, r.scale.ended, 3000));
+    free(film.data);
 }
 
 /* 40 partitions of 24 nodes: the hashes that gcc and clang, optimised and sanitised, come to. */

@@ -1,7 +1,9 @@
+#include "course.h"
 #include "jobs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "values.h"
 
@@ -15,6 +17,7 @@ static const setting table[] = {
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
     { "sim.tick", SET_SPAN, "1us", 0, 0, "a span: 1us, 100us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
+    { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "machine.nodes", SET_COUNT, "65536", 1, 16777216, "a number from 1 to 16777216" },
     { "machine.partition", SET_COUNT, "1024", 1, 1048576, "a number from 1 to 1048576" },
     { "machine.used", SET_REAL, "0", 0, 0.999, "a number from 0 to 0.999" },
@@ -24,6 +27,7 @@ static const setting table[] = {
     { "control.wait", SET_SPAN, "10ms", 0, 0, "a span" },
     { "control.wait_max", SET_SPAN, "1s", 0, 0, "a span" },
     { "control.pull", SET_SPAN, "10ms", 0, 0, "a span" },
+    { "control.records", SET_CHOICE, "off", 0, 0, "off|on" },
     { "control.monitor", SET_SPAN, "1ms", 0, 0, "a span" },
     { "cost.latency", SET_SPAN, "100us", 0, 0, "a span" },
     { "cost.pack", SET_SPAN, "50us", 0, 0, "a span" },
@@ -79,8 +83,10 @@ static void costs_of(htc_sim_jobs_options *o, const settings *s)
 static void close_run(void *run)
 {
     jobs_study *j = run;
-    if (j)
-        htc_registry_destroy(j->registry);
+    if (!j)
+        return;
+    htc_registry_destroy(j->registry);
+    free(j->course);
     free(j);
 }
 
@@ -94,8 +100,8 @@ static int policies_of(jobs_study *j)
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     jobs_study *j = calloc(1, sizeof *j);
-    (void)drawn;
-    if (!j) {
+    if (!j || (drawn && !(j->course = calloc(1, sizeof *j->course)))) {
+        free(j);
         refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
         return NULL;
     }
@@ -108,9 +114,11 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
                                  .jobs = settings_count(s, "workload.jobs"), .length = settings_law(s, "workload.length"), .central = j->policy == 2,
                                  .tries = (uint32_t)settings_count(s, "control.tries"), .wait_ns = settings_span(s, "control.wait"),
                                  .wait_ns_max = settings_span(s, "control.wait_max"), .pull_ns = settings_span(s, "control.pull"),
-                                 .monitor_ns = settings_span(s, "control.monitor") };
+                                 .monitor_ns = settings_span(s, "control.monitor"), .records = settings_choice(s, "control.records") };
     sizes_of(o, s);
     costs_of(o, s);
+    o->sample_ns = strcmp(settings_text(s, "sim.sample"), "auto") == 0 ? HTC_MS : settings_span(s, "sim.sample");
+    o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     if (o->wait_ns_max < o->wait_ns)
         refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
     else if (!policies_of(j))
@@ -123,12 +131,59 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 
 /* ---- a run ---- */
 
+/* Once there is no more room, they are twice as far apart. */
+static void thin(jobs_course *c)
+{
+    size_t n = 0;
+    c->step *= 2;
+    for (size_t i = 0; i < c->n; i++) {
+        if (n && c->at[i] - c->at[n - 1] < c->step)
+            continue;
+        c->at[n] = c->at[i];
+        c->waiting[n] = c->waiting[i];
+        c->running[n] = c->running[i];
+        c->ended[n] = c->ended[i];
+        c->busy[n] = c->busy[i];
+        c->taken[n++] = c->taken[i];
+    }
+    c->n = n;
+}
+
+static void keep(void *ctx, const htc_sim_jobs_sample *s)
+{
+    jobs_course *c = ((jobs_study *)ctx)->course;
+    c->step = c->step ? c->step : ((jobs_study *)ctx)->options.sample_ns;
+    while (c->n == JOBS_SAMPLES)
+        thin(c);
+    if (c->n && s->at - c->at[c->n - 1] < c->step)
+        return;
+    c->at[c->n] = s->at;
+    c->waiting[c->n] = s->waiting;
+    c->running[c->n] = s->running;
+    c->ended[c->n] = s->ended;
+    c->busy[c->n] = s->busy;
+    c->taken[c->n++] = s->taken;
+}
+
+static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
+{
+    jobs_study *j = run;
+    j->resume = tape;
+    if (tape->move(tape->ctx, j->course, sizeof *j->course) == HTC_OK && j->course->n <= JOBS_SAMPLES)
+        return 1;
+    return refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+}
+
 static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
 {
     jobs_study *j = run;
     double      begun = watch_seconds();
-    (void)checkpoint;
+    course_tape tape;
     j->options.host = &w->host;
+    j->options.sample = j->course ? keep : NULL;
+    j->options.ctx = j;
+    j->options.resume = j->resume;
+    j->options.checkpoint = course_tape_open(&tape, checkpoint, j->course, sizeof *j->course);
     *error = (htc_error){ 0 };
     htc_status status = htc_sim_jobs_run(&w->env, &j->options, &j->report, error);
     watch_close(w);
@@ -141,10 +196,12 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     return 0;
 }
 
-enum { THROUGHPUT, LATENCY, MESSAGES, MESSAGES_ALL, CONFLICTS, STEALS, ROUNDS, UTILISATION, MAKESPAN };
+enum { THROUGHPUT, LATENCY, MESSAGES, MESSAGES_ALL, CONFLICTS, STEALS, ROUNDS, UTILISATION, MAKESPAN, UP_TO_1, UP_TO_5, UP_TO_80, WHOLE };
 static const measure measures[] = { [THROUGHPUT] = { "jobs_per_s", 2 },  [LATENCY] = { "latency_ms", 2 },   [MESSAGES] = { "messages", 2 },
                                     [MESSAGES_ALL] = { "messages_all", 2 }, [CONFLICTS] = { "conflicts", 4 }, [STEALS] = { "steals", 2 },
-                                    [ROUNDS] = { "rounds", 3 },          [UTILISATION] = { "utilisation", 4 }, [MAKESPAN] = { "makespan_s", 3 }, { NULL, 0 } };
+                                    [ROUNDS] = { "rounds", 3 },          [UTILISATION] = { "utilisation", 4 }, [MAKESPAN] = { "makespan_s", 3 },
+                                    [UP_TO_1] = { "up_to_1", 4 },        [UP_TO_5] = { "up_to_5", 4 },       [UP_TO_80] = { "up_to_80", 4 },
+                                    [WHOLE] = { "whole", 4 },            { NULL, 0 } };
 
 static void outcome_of(const void *run, outcome *o)
 {
@@ -162,6 +219,8 @@ static void outcome_of(const void *run, outcome *o)
     o->value[ROUNDS] = (double)r->rounds / granted;
     o->value[UTILISATION] = r->utilisation;
     o->value[MAKESPAN] = (double)r->scale.makespan / 1e9;
+    for (int i = 0; i < 4; i++)
+        o->value[UP_TO_1 + i] = (double)r->sized[i] / granted;
     snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
 }
 
@@ -184,4 +243,4 @@ static const model_option options[] = {
 static const model_preset presets[] = { { NULL, NULL } };
 
 const model jobs_model = { .name = "jobs", .about = "jobs of several nodes on partitions whose controllers rob each other, or on one", .table = table, .options = options,
-                           .presets = presets, .measures = measures, .open = open_run, .run = run_it, .outcome = outcome_of, .say = jobs_say, .plot = jobs_plot, .close = close_run };
+                           .presets = presets, .measures = measures, .open = open_run, .resume = resume, .run = run_it, .outcome = outcome_of, .say = jobs_say, .plot = jobs_plot, .close = close_run };

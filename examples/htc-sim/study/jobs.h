@@ -5,11 +5,23 @@
 #include "htcsched/sim_jobs.h"
 #include "model.h"
 
+/* The course of a run: at most so many samples. */
+#define JOBS_SAMPLES 2400
+
+typedef struct jobs_course {
+    size_t   n;
+    htc_ns   step; /* so far they are apart, at least; each holds until the next one */
+    htc_ns   at[JOBS_SAMPLES];
+    uint64_t waiting[JOBS_SAMPLES], running[JOBS_SAMPLES], ended[JOBS_SAMPLES], busy[JOBS_SAMPLES], taken[JOBS_SAMPLES];
+} jobs_course;
+
 typedef struct jobs_study {
     htc_sim_jobs_options options;
     htc_registry        *registry; /* of policies by name */
     uint32_t             policy, order; /* as the settings have them */
     htc_sim_jobs_report  report;
+    jobs_course         *course;  /* NULL: not wanted */
+    const htc_scale_tape *resume; /* NULL: none */
     double               seconds; /* that the run took here */
 } jobs_study;
 

@@ -1,7 +1,9 @@
 /* What is told of a run of partition controllers: text, JSON, a line of CSV. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "../../htc/chart.h"
 #include "jobs.h"
 #include "plot.h"
 #include "study.h"
@@ -11,9 +13,60 @@ static double ratio(uint64_t a, uint64_t b)
     return b ? (double)a / (double)b : 0;
 }
 
-int jobs_plot(const void *run, const char *folder, const char *suffix)
+/* ---- the picture ---- */
+
+/* what: 0 nodes, 1 jobs that wait */
+static chart *chart_of(const jobs_study *j, int what)
 {
-    const jobs_study          *j = run;
+    const jobs_course *k = j->course;
+    chart             *c = k && k->n ? calloc(1, sizeof *c) : NULL;
+    if (!c)
+        return NULL;
+    c->to = (double)j->report.scale.span / 1e9;
+    (void)chart_user(c, what ? "waiting" : "of running jobs");
+    if (!what)
+        (void)chart_user(c, "held beside");
+    for (size_t bin = 0, i = 0; bin < CHART_BINS; bin++) { /* each sample holds until the next one */
+        double at = c->to * ((double)bin + 0.5) / CHART_BINS * 1e9;
+        while (i + 1 < k->n && (double)k->at[i + 1] <= at)
+            i++;
+        c->held[0][bin] = what ? (double)k->waiting[i] : (double)k->busy[i];
+        if (!what)
+            c->held[1][bin] = (double)(k->taken[i] - k->busy[i]);
+    }
+    return c;
+}
+
+static int write_course(const char *folder, const jobs_study *j, const char *suffix)
+{
+    const jobs_course *k = j->course;
+    FILE              *out = plot_open(folder, "nodes", suffix, "csv");
+    if (!out)
+        return -1;
+    fputs("seconds,busy,taken,waiting,running,ended\n", out);
+    for (size_t i = 0; i < k->n; i++)
+        fprintf(out, "%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", (double)k->at[i] / 1e9, k->busy[i], k->taken[i], k->waiting[i], k->running[i], k->ended[i]);
+    return plot_close(out);
+}
+
+static int write_picture(const char *folder, const jobs_study *j, const char *suffix)
+{
+    char   title[160];
+    chart *nodes = chart_of(j, 0), *waiting = chart_of(j, 1);
+    FILE  *out = nodes && waiting ? plot_open(folder, "nodes", suffix, "svg") : NULL;
+    int    bad = -1;
+    snprintf(title, sizeof title, "nodes of %" PRIu32 " that are taken: policy %s, seed %" PRIu64, j->options.nodes, jobs_policies[j->policy], j->options.seed);
+    if (out) {
+        chart_svg(nodes, title, waiting, "jobs that wait for nodes", j->options.nodes, out);
+        bad = plot_close(out);
+    }
+    free(nodes);
+    free(waiting);
+    return bad;
+}
+
+static int write_run(const char *folder, const jobs_study *j, const char *suffix)
+{
     const htc_sim_jobs_report *r = &j->report;
     FILE                      *out = plot_open(folder, "jobs", suffix, "csv");
     if (!out)
@@ -25,6 +78,15 @@ int jobs_plot(const void *run, const char *folder, const char *suffix)
             r->swaps, r->conflicts, r->steals, r->rounds, r->utilisation, (double)r->scale.makespan / 1e9);
     return plot_close(out);
 }
+
+int jobs_plot(const void *run, const char *folder, const char *suffix)
+{
+    const jobs_study *j = run;
+    int               bad = write_run(folder, j, suffix);
+    return j->course && j->course->n ? bad | write_course(folder, j, suffix) | write_picture(folder, j, suffix) : bad;
+}
+
+/* ---- text and JSON ---- */
 
 static void json_run(const jobs_study *j)
 {
@@ -66,4 +128,10 @@ void jobs_say(const void *run, int json)
     printf("utilisation  %.4f of the nodes' time\n"
            "run          %" PRIu64 " events in %.2f s (%.0f ns each), at most %.1f MiB, hash %016" PRIx64 "\n",
            r->utilisation, s->events, j->seconds, s->events ? j->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
+    chart *c = s->makespan ? chart_of(j, 0) : NULL;
+    if (c) {
+        printf("\nnodes that are taken:\n");
+        chart_print(c, stdout, 0, j->options.nodes, chart_columns(stdout));
+    }
+    free(c);
 }

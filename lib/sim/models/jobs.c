@@ -162,7 +162,7 @@ static uint64_t record_bytes(const jobs *m, uint32_t free)
 static void ask(jobs *m, uint32_t s, uint64_t bytes, jobs_phase phase)
 {
     htc_scale_messages(m->scale, 1, 0, 0);
-    m->requests++;
+    m->now.requests++;
     m->slot[s].asked++;
     later(m, s, way(m, s, bytes), phase);
 }
@@ -208,8 +208,8 @@ static void swaps(jobs *m, uint32_t s)
     jobs_slot *slot = &m->slot[s];
     htc_status status = HTC_OK;
     slot->swapped = slot->seen == m->part[slot->target].version;
-    m->swaps++;
-    m->conflicts += !slot->swapped;
+    m->now.swaps++;
+    m->now.conflicts += !slot->swapped;
     htc_scale_mark(m->scale, (uint64_t)slot->target << 32 ^ slot->seen << 1 ^ slot->swapped);
     if (slot->swapped && slot->gives)
         status = htc__jobs_record_give(m, s, slot->target);
@@ -243,8 +243,8 @@ static void has_nodes(jobs *m, uint32_t s)
     jobs_slot           *slot = &m->slot[s];
     htc_balance_progress p;
     if (htc_balance_progress_of(slot->request, &p) == HTC_OK) {
-        m->steals += p.steals;
-        m->rounds += p.rounds;
+        m->now.steals += p.steals;
+        m->now.rounds += p.rounds;
     }
     htc_balance_end(slot->request);
     slot->request = NULL;
@@ -359,6 +359,7 @@ void htc__jobs_next(jobs *m, uint32_t c)
     m->slot[s].controller = c;
     m->slot[s].need = htc__jobs_need(m, job);
     htc_scale_submit(m->scale, 1);
+    m->now.submitted++;
     if (m->fit) {
         later(m, s, m->hop, JOBS_PARSED);
         return;
@@ -386,10 +387,16 @@ void htc__jobs_granted(jobs *m, uint32_t s)
     const jobs_slot *slot = &m->slot[s];
     uint64_t         latency = htc__jobs_now(m) - slot->begun;
     uint32_t         c = slot->controller;
-    m->granted++;
-    m->latency += latency;
-    m->latency_max = latency > m->latency_max ? latency : m->latency_max;
-    m->requests_granted += slot->asked;
+    m->now.granted++;
+    m->now.running++;
+    m->now.busy += slot->need;
+    m->now.sized[0] += 100 * (uint64_t)slot->need <= m->options.nodes;
+    m->now.sized[1] += 20 * (uint64_t)slot->need <= m->options.nodes;
+    m->now.sized[2] += 5 * (uint64_t)slot->need <= 4 * (uint64_t)m->options.nodes;
+    m->now.sized[3] += slot->need == m->options.nodes;
+    m->now.latency += latency;
+    m->now.latency_max = latency > m->now.latency_max ? latency : m->now.latency_max;
+    m->now.requests_granted += slot->asked;
     htc__jobs_launch(m, s);
     htc__jobs_next(m, c); /* the slot may have moved */
 }
@@ -400,7 +407,7 @@ void htc__jobs_launch(jobs *m, uint32_t s)
     jobs_slot *slot = &m->slot[s];
     uint64_t   length = htc__jobs_length(m, slot->job), delay = htc__jobs_levels(m, slot->need) * (2 * m->hop + m->launch);
     htc_scale_messages(m->scale, 2 * (uint64_t)slot->need, 0, 0);
-    m->node_ticks += length * slot->need;
+    m->now.node_ticks += length * slot->need;
     slot->phase = JOBS_RAN;
     htc_scale_start(m->scale, s, delay, length);
 }
@@ -410,6 +417,8 @@ static void ran(jobs *m, uint32_t s)
     uint64_t need = m->slot[s].need;
     htc_scale_end(m->scale);
     m->left--;
+    m->now.running--;
+    m->now.busy -= need;
     htc_scale_messages(m->scale, need, 2 * need, 0);
     later(m, s, htc__jobs_levels(m, need) * m->hop, JOBS_COLLECTED);
 }
@@ -434,10 +443,21 @@ void htc__jobs_over(jobs *m, uint32_t s)
 
 /* ---- all ---- */
 
+/* No event of its own, so that the run is the same without: what was so before this one. */
+static void take_sample(jobs *m)
+{
+    m->options.sample(m->options.ctx, &(htc_sim_jobs_sample){ .size = sizeof(htc_sim_jobs_sample), .at = m->now.sampled * m->tick_ns,
+                                                              .waiting = m->now.submitted - m->now.granted, .running = m->now.running,
+                                                              .ended = m->jobs - m->left, .busy = m->now.busy, .taken = m->taken });
+    m->now.sampled = (htc__jobs_now(m) / m->sample + 1) * m->sample;
+}
+
 void htc__jobs_event(htc_scale *scale, void *ctx, uint32_t id)
 {
     jobs *m = ctx;
     (void)scale;
+    if (m->sample && m->now.sampled <= htc__jobs_now(m))
+        take_sample(m);
     if (id >= m->slots_max) {
         if (id - m->slots_max < m->parts)
             htc__jobs_pull_event(m, id - m->slots_max);
@@ -483,6 +503,18 @@ void htc__jobs_event(htc_scale *scale, void *ctx, uint32_t id)
         htc_scale_fail(m->scale, HTC_EINVAL);
         break;
     }
+}
+
+/* What the event is of, and what it will look at. */
+void htc__jobs_soon(const void *ctx, uint32_t id)
+{
+    const jobs *m = ctx;
+    if (id >= m->slots_max)
+        return;
+    const jobs_slot *slot = &m->slot[id];
+    __builtin_prefetch(&m->part[slot->target < m->parts ? slot->target : slot->controller]);
+    if (slot->request && (slot->phase == JOBS_LOOKED || slot->phase == JOBS_SWAPPED || slot->phase == JOBS_WAITED))
+        __builtin_prefetch(slot->request);
 }
 
 void htc__jobs_begin(jobs *m)

@@ -95,13 +95,20 @@ typedef struct jobs {
     /* the central controller */
     htc_fit             *fit;
     uint32_t             serving; /* a slot, or JOBS_NONE */
+    uint64_t             sample; /* ticks; 0: none are taken */
     /* what is told */
-    uint64_t             granted, requests, requests_granted, services, swaps, conflicts, steals, rounds, latency, latency_max, node_ticks;
+    struct jobs_told {
+        uint64_t granted, requests, requests_granted, services, swaps, conflicts, steals, rounds, latency, latency_max, node_ticks;
+        uint64_t sized[4];
+        uint64_t submitted, sampled; /* sampled: when the next one is due */
+        uint64_t running, busy;      /* jobs between grant and end, and their nodes */
+    } now;
     char                 wrong[160];
 } jobs;
 
 /* jobs.c */
 void     htc__jobs_event(htc_scale *scale, void *ctx, uint32_t id);
+void     htc__jobs_soon(const void *ctx, uint32_t id);
 void     htc__jobs_begin(jobs *m); /* the first events */
 void     htc__jobs_launch(jobs *m, uint32_t s);
 void     htc__jobs_next(jobs *m, uint32_t c); /* the controller's, if it has one */
@@ -122,6 +129,10 @@ void       htc__jobs_arena_close(jobs *m);
 /* jobs_monitor.c: the census, and who reads it. */
 void htc__jobs_monitor_event(jobs *m);
 void htc__jobs_pull_event(jobs *m, uint32_t c);
+
+/* jobs_tape.c */
+int        htc__jobs_has_tape(const htc_sim_jobs_options *o); /* its policy can be written down */
+htc_status htc__jobs_tape(jobs *m, const htc_scale_tape *tape);
 
 /* jobs_central.c */
 void htc__jobs_central_submit(jobs *m, uint32_t s);

@@ -24,7 +24,7 @@ static void monitor_step(jobs *m, const htc_balance_answer *answer)
             monitor_later(m, until > now ? until - now : 1, 0); /* a pause of less than a tick is one */
             return;
         }
-        m->services++;
+        m->now.services++;
         htc_scale_messages(m->scale, 1, 0, 0);
         if (a.kind == HTC_BALANCE_LOOK) {
             m->look_target = a.partition;
@@ -69,7 +69,7 @@ void htc__jobs_pull_event(jobs *m, uint32_t c)
     jobs_part *part = &m->part[c];
     uint64_t   now = htc__jobs_now(m);
     if (part->pulls == 0 && m->left) {
-        m->services++;
+        m->now.services++;
         htc_scale_messages(m->scale, 1, 0, 0);
         pull_later(m, c, m->hop, 1);
     } else if (part->pulls == 1) {

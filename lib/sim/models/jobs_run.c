@@ -5,6 +5,8 @@
 #include "core/util.h"
 #include "sim/models/jobs.h"
 
+#define SOON_PARTS 1024 /* so many are in the cache anyhow */
+
 /* ---- options ---- */
 
 void htc_sim_jobs_published(htc_sim_jobs_options *options)
@@ -39,14 +41,14 @@ static uint32_t down_of(const htc_sim_jobs_options *o, uint32_t p)
 static int in_range(const htc_sim_jobs_options *o)
 {
     return o->nodes >= 1 && o->nodes <= HTC_SIM_JOBS_NODES_MAX && o->partition <= HTC_RECORD_NODES_MAX && parts_of(o) <= HTC_BALANCE_PARTITIONS_MAX &&
-           o->sizes <= HTC_SIM_JOBS_TRACE && o->central <= 1 && o->used >= 0 && o->used < 1 && o->fanout >= 2 && o->bandwidth >= 0 &&
+           o->sizes <= HTC_SIM_JOBS_TRACE && o->central <= 1 && o->records <= 1 && o->used >= 0 && o->used < 1 && o->fanout >= 2 && o->bandwidth >= 0 &&
            o->nodes_min <= o->nodes_max && htc_scale_law_check(&o->length) == HTC_OK;
 }
 
 static htc_status known(const htc_sim_jobs_options *in, htc_sim_jobs_options *o)
 {
     *o = (htc_sim_jobs_options){ .size = sizeof *o };
-    htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_jobs_options, reserved)) : HTC_EINVAL;
+    htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_jobs_options, records)) : HTC_EINVAL;
     o->partition = o->partition ? o->partition : 1024;
     o->nodes_min = o->nodes_min ? o->nodes_min : 1;
     o->nodes_max = o->nodes_max ? o->nodes_max : o->sizes == HTC_SIM_JOBS_TRACE ? o->nodes : o->nodes_min;
@@ -72,10 +74,10 @@ static uint64_t slots_of(const htc_sim_jobs_options *o)
     return o->jobs < most ? o->jobs : most;
 }
 
-/* Bits of a partition. */
+/* Bits of a partition, if it has a record. */
 static size_t words_of(const htc_sim_jobs_options *o)
 {
-    return ((size_t)(o->partition < o->nodes ? o->partition : o->nodes) + 63) / 64;
+    return !o->records ? 0 : ((size_t)(o->partition < o->nodes ? o->partition : o->nodes) + 63) / 64;
 }
 
 static int pulls(const htc_sim_jobs_options *o)
@@ -87,7 +89,7 @@ static htc_scale_options engine_of(const htc_sim_jobs_options *o, jobs *m)
 {
     uint64_t ids = slots_of(o) + parts_of(o) + 1;
     return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = ids, .events_max = pulls(o) ? ids : slots_of(o) + 1, .cores = o->nodes,
-                                .tick_ns = o->tick_ns, .tasks = o->jobs, .event = htc__jobs_event, .ctx = m, .host = o->host };
+                                .tick_ns = o->tick_ns, .tasks = o->jobs, .event = htc__jobs_event, .soon = parts_of(o) > SOON_PARTS ? htc__jobs_soon : NULL, .ctx = m, .host = o->host };
 }
 
 htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *bytes)
@@ -105,7 +107,7 @@ htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *by
     *bytes = sizeof(jobs) + engine + slots_of(&o) * sizeof(jobs_slot) + most_holdings * sizeof(jobs_holding) + parts * words_of(&o) * sizeof(uint64_t) + parts * sizeof(jobs_part) +
              (o.list ? o.jobs * sizeof(uint64_t) : 0);
     if (!o.central)
-        *bytes += parts * (256 + 160) + o.nodes; /* of each controller what it knows, its request and its record */
+        *bytes += parts * (256 + 160) + (o.records ? o.nodes : 0); /* of each controller what it knows, its request and its record */
     if (pulls(&o))
         *bytes += parts * parts * 16 + parts * (4 * (uint64_t)o.partition + 16);
     return HTC_OK;
@@ -184,7 +186,7 @@ static htc_status open_model(jobs *m, htc_error *error)
     m->part = htc__alloc(&m->env, m->parts * sizeof *m->part);
     m->holdings_room = o->nodes < 1024 ? o->nodes : 1024;
     m->holding = htc__alloc_raw(&m->env, m->holdings_room * sizeof *m->holding);
-    m->held = htc__alloc(&m->env, m->parts * m->part_words * sizeof *m->held);
+    m->held = htc__alloc(&m->env, m->part_words ? m->parts * m->part_words * sizeof *m->held : 1);
     status = m->slot && m->part && m->holding && m->held ? order_list(m) : HTC_ENOMEM;
     if (status == HTC_OK && !o->central)
         status = open_controllers(m);
@@ -216,11 +218,27 @@ static void close_model(jobs *m)
     htc__free(&m->env, m->slot, m->slots_room * sizeof *m->slot);
     htc__free(&m->env, m->part, m->parts * sizeof *m->part);
     htc__free(&m->env, m->holding, m->holdings_room * sizeof *m->holding);
-    htc__free(&m->env, m->held, m->parts * m->part_words * sizeof *m->held);
+    htc__free(&m->env, m->held, m->part_words ? m->parts * m->part_words * sizeof *m->held : 1);
     htc__free(&m->env, m->after, m->jobs * sizeof *m->after);
 }
 
 /* ---- what is told ---- */
+
+/* Nodes that jobs hold, without records: also those of which the answer is on its way. */
+static uint64_t held_by_jobs(const jobs *m)
+{
+    uint64_t held = 0;
+    for (uint32_t s = 0; s < m->slots; s++) {
+        const jobs_slot *slot = &m->slot[s];
+        if (slot->phase == JOBS_FREE)
+            continue;
+        for (uint32_t h = slot->holding; h != JOBS_NONE; h = m->holding[h].next)
+            held += m->holding[h].nodes;
+        if (slot->phase == JOBS_SWAPPED && slot->swapped)
+            held += slot->gives ? 0 - (uint64_t)m->holding[slot->holding].nodes : slot->taken;
+    }
+    return held;
+}
 
 /* Free nodes by the records and nodes that are owned are all nodes. */
 static void check(jobs *m)
@@ -230,11 +248,12 @@ static void check(jobs *m)
         free += m->options.central ? 0 : m->part[c].free;
     for (size_t i = 0; i < m->parts * m->part_words; i++)
         owned += (uint64_t)__builtin_popcountll(m->held[i]);
-    for (uint32_t c = 0; c < m->parts && !m->options.central && !m->wrong[0]; c++) {
+    for (uint32_t c = 0; c < m->parts && m->options.records && !m->options.central && !m->wrong[0]; c++) {
         htc_record_summary s;
         if (htc_record_count(&m->env, (htc_bytes){ m->part[c].record, m->part[c].len }, &s) == HTC_OK && s.free != m->part[c].free)
             snprintf(m->wrong, sizeof m->wrong, "%u nodes of partition %u are free, its record says %u", m->part[c].free, c, s.free);
     }
+    owned = m->options.records ? owned : held_by_jobs(m);
     if (!m->wrong[0] && !m->options.central && (owned != m->taken || free + owned != m->usable))
         snprintf(m->wrong, sizeof m->wrong, "%llu nodes are free and %llu taken, of %llu", (unsigned long long)free, (unsigned long long)owned,
                  (unsigned long long)m->usable);
@@ -246,22 +265,23 @@ static void tell(jobs *m, htc_sim_jobs_report *r)
     htc_scale_report_get(m->scale, &r->scale);
     (void)htc_sim_jobs_memory(&m->options, &bytes);
     check(m);
-    double span = (double)r->scale.makespan / 1e9, granted = m->granted ? (double)m->granted : 1, tick = (double)m->tick_ns / 1e9;
+    double span = (double)r->scale.makespan / 1e9, granted = m->now.granted ? (double)m->now.granted : 1, tick = (double)m->tick_ns / 1e9;
     r->controllers = m->options.central ? 1 : m->parts;
-    r->granted = m->granted;
-    r->requests = m->requests;
-    r->services = m->services;
-    r->swaps = m->swaps;
-    r->conflicts = m->conflicts;
-    r->steals = m->steals;
-    r->rounds = m->rounds;
+    r->granted = m->now.granted;
+    r->requests = m->now.requests;
+    r->services = m->now.services;
+    r->swaps = m->now.swaps;
+    r->conflicts = m->now.conflicts;
+    r->steals = m->now.steals;
+    r->rounds = m->now.rounds;
+    memcpy(r->sized, m->now.sized, sizeof r->sized);
     r->memory = bytes;
     r->throughput = span > 0 ? (double)r->scale.ended / span : 0;
-    r->latency_s = (double)m->latency * tick / granted;
-    r->latency_max_s = (double)m->latency_max * tick;
-    r->messages = (double)m->requests_granted / granted;
-    r->messages_all = (double)m->requests / granted;
-    r->utilisation = span > 0 ? (double)m->node_ticks * tick / ((double)m->options.nodes * span) : 0;
+    r->latency_s = (double)m->now.latency * tick / granted;
+    r->latency_max_s = (double)m->now.latency_max * tick;
+    r->messages = (double)m->now.requests_granted / granted;
+    r->messages_all = (double)m->now.requests / granted;
+    r->utilisation = span > 0 ? (double)m->now.node_ticks * tick / ((double)m->options.nodes * span) : 0;
     if (!m->wrong[0] && !r->interrupted && (m->ended != m->jobs || m->taken))
         snprintf(m->wrong, sizeof m->wrong, "%llu of %llu jobs gave back what they had, %llu nodes are not free in the end", (unsigned long long)m->ended,
                  (unsigned long long)m->jobs, (unsigned long long)m->taken);
@@ -300,6 +320,8 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
     fill(&m);
     if ((status = check_list(&m.options, m.usable, error)) != HTC_OK)
         return status;
+    if ((m.options.resume || m.options.checkpoint) && !htc__jobs_has_tape(&m.options))
+        return htc__error(error, HTC_EUNSUPPORTED, "the policy has no tape: its state cannot be written down");
     (void)htc_sim_jobs_memory(&m.options, &bytes);
     if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
         return htc__error(error, HTC_ETOOBIG, "%u nodes in %u partitions may need %llu MiB, and %llu MiB are allowed", m.options.nodes, m.parts,
@@ -312,10 +334,18 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
         m.hop = htc_scale_ticks(m.scale, m.options.latency_ns + 2 * m.options.pack_ns);
         m.store = htc_scale_ticks(m.scale, m.options.store_ns);
         m.launch = htc_scale_ticks(m.scale, m.options.launch_ns);
-        htc__jobs_begin(&m);
+        m.sample = m.options.sample ? htc_scale_ticks(m.scale, m.options.sample_ns) : 0; /* 0 ticks: none */
+        if (!m.options.resume)
+            htc__jobs_begin(&m);
+        else if ((status = htc__jobs_tape(&m, m.options.resume)) != HTC_OK)
+            htc__error(error, status, "the checkpoint is not of this experiment");
+    }
+    if (status == HTC_OK) {
         status = htc_scale_run(m.scale);
         r.interrupted = status == HTC_AGAIN;
-        if (status < 0 && status != HTC_AGAIN)
+        if (r.interrupted && m.options.checkpoint && (status = htc__jobs_tape(&m, m.options.checkpoint)) != HTC_OK)
+            htc__error(error, status, "the checkpoint could not be written");
+        else if (status < 0)
             htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
         status = status == HTC_AGAIN ? HTC_OK : status;
     }
