@@ -157,6 +157,21 @@ static htc_status choose(htc_fit *fit, htc_ns now, const fit_rule *rule, uint32_
     return HTC_OK;
 }
 
+/* What next starts, without looking at the running jobs if the queue alone decides. */
+static uint32_t next_of(const htc_fit *fit, htc_ns now)
+{
+    uint32_t free_nodes = htc__fit_free(fit);
+    if (htc__fit_sum(fit->slots, fit->waiting).narrowest > free_nodes)
+        return FIT_NONE;
+    if (fit->policy.promise == HTC_FIT_PROMISE_HEAD) {
+        uint32_t head = htc__fit_head(fit);
+        if (head != FIT_NONE && fit->slots[head].job.nodes <= free_nodes)
+            return head;
+    }
+    fit_rule rule = htc__fit_rule(fit, now);
+    return candidate(fit, &rule, FIT_NONE);
+}
+
 htc_status htc_fit_next(htc_fit *fit, htc_ns now, htc_fit_job *job)
 {
     uint32_t at;
@@ -165,12 +180,12 @@ htc_status htc_fit_next(htc_fit *fit, htc_ns now, htc_fit_job *job)
     fit->now = now;
     if (fit->policy.promise == HTC_FIT_PROMISE_ALL)
         htc__fit_plan_refresh(fit, now);
-    fit_rule rule = htc__fit_rule(fit, now);
     if (fit->policy.choose) {
+        fit_rule   rule = htc__fit_rule(fit, now);
         htc_status status = choose(fit, now, &rule, &at);
         if (status != HTC_OK)
             return status;
-    } else if ((at = candidate(fit, &rule, FIT_NONE)) == FIT_NONE) {
+    } else if ((at = next_of(fit, now)) == FIT_NONE) {
         return HTC_AGAIN;
     }
     htc__fit_run(fit, now, at);

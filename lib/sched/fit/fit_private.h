@@ -10,7 +10,7 @@
 /* No slot, no point. */
 #define FIT_NONE UINT32_MAX
 
-/* What a subtree holds in all: enough to know where not to look. */
+/* What a subtree holds in all: enough to know where not to look. Of running jobs nodes and count alone are kept. */
 typedef struct fit_sum {
     uint64_t nodes;
     htc_ns   shortest;          /* the least estimate */

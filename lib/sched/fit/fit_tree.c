@@ -23,9 +23,36 @@ static void include(fit_sum *sum, const fit_sum *part)
         sum->widest = part->widest;
 }
 
+/* Of running jobs nobody asks for more than these two. */
+static void add_up_running(fit_slot *slots, uint32_t at)
+{
+    fit_slot *s = &slots[at];
+    uint64_t  nodes = s->job.nodes;
+    uint32_t  count = 1;
+    if (s->left != FIT_NONE) {
+        nodes += slots[s->left].sum.nodes;
+        count += slots[s->left].sum.count;
+    }
+    if (s->right != FIT_NONE) {
+        nodes += slots[s->right].sum.nodes;
+        count += slots[s->right].sum.count;
+    }
+    s->sum.nodes = nodes;
+    s->sum.count = count;
+}
+
+static int runs(const fit_slot *s)
+{
+    return s->started != HTC_NEVER;
+}
+
 static void add_up(fit_slot *slots, uint32_t at)
 {
     fit_slot *s = &slots[at];
+    if (runs(s)) {
+        add_up_running(slots, at);
+        return;
+    }
     s->sum = (fit_sum){ .nodes = s->job.nodes,
                         .shortest = s->job.estimate,
                         .reserved = s->reserved,
@@ -36,6 +63,32 @@ static void add_up(fit_slot *slots, uint32_t at)
         include(&s->sum, &slots[s->left].sum);
     if (s->right != FIT_NONE)
         include(&s->sum, &slots[s->right].sum);
+}
+
+/* One job more below at: no sum of a child is looked at. */
+static void add_one(fit_slot *slots, uint32_t at, uint32_t more)
+{
+    const fit_slot *s = &slots[more];
+    if (runs(s)) {
+        slots[at].sum.nodes += s->job.nodes;
+        slots[at].sum.count++;
+        return;
+    }
+    include(&slots[at].sum, &(fit_sum){ .nodes = s->job.nodes, .shortest = s->job.estimate, .reserved = s->reserved, .narrowest = s->job.nodes, .widest = s->job.nodes, .count = 1 });
+}
+
+/* One less: what it was the least or the most of is looked for again. */
+static void take_one(fit_slot *slots, uint32_t at, uint32_t gone)
+{
+    fit_sum        *sum = &slots[at].sum;
+    const fit_slot *s = &slots[gone];
+    int             least_time = (s->job.estimate == sum->shortest && s->job.estimate != HTC_NEVER) || (s->reserved == sum->reserved && s->reserved != HTC_NEVER);
+    if (!runs(s) && (least_time || s->job.nodes == sum->narrowest || s->job.nodes == sum->widest)) {
+        add_up(slots, at);
+        return;
+    }
+    sum->nodes -= s->job.nodes;
+    sum->count--;
 }
 
 /* Into what stands before the job at and what stands behind it. */
@@ -81,8 +134,8 @@ uint32_t htc__fit_heap(uint64_t x)
 void htc__fit_insert(fit_slot *slots, uint32_t *root, uint32_t at)
 {
     if (*root != FIT_NONE && slots[*root].heap >= htc__fit_heap(slots[at].sequence)) {
+        add_one(slots, *root, at);
         htc__fit_insert(slots, htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right, at);
-        add_up(slots, *root);
         return;
     }
     slots[at].heap = htc__fit_heap(slots[at].sequence);
@@ -98,7 +151,7 @@ void htc__fit_remove(fit_slot *slots, uint32_t *root, uint32_t at)
         return;
     }
     htc__fit_remove(slots, htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right, at);
-    add_up(slots, *root);
+    take_one(slots, *root, at);
 }
 
 void htc__fit_touch(fit_slot *slots, uint32_t root, uint32_t at)
