@@ -87,7 +87,7 @@ _htc()
         words="get put delete append add cas scan watch backup restore fsck dump members join leave replace rebalance undo cluster" ;;
     why | cancel | release | rm | report) words="last all" ;;
     esac
-    [[ $command == report ]] && options="--svg"
+    [[ $command == report ]] && options="--svg --export"
     mapfile -t COMPREPLY < <(compgen -W "$options $common $words" -- "$cur")
     if [[ $cur != -* && ($command == submit || $command == validate) ]]; then
         mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")

@@ -37,7 +37,7 @@ const command commands[] = {
     { "flow", "run|status|tasks|why|logs|report|render|cancel|resume|rm|check|write ...", "Tasks that wait for tasks: htc flow --help.", run_flow },
     { "kv", "COMMAND ...", "The key-value store: htc kv --help.", run_kv },
     { "keys", "new|show|add|list|revoke|rotate|enrol|join ...", "Keys of secure connections: htc keys --help.", run_keys },
-    { "report", "[ID...] [--svg FILE]", "Makespans, efficiency and slots held over time.", run_report },
+    { "report", "[ID...] [--svg FILE] [--export swf]", "Makespans, efficiency and slots held over time.", run_report },
 };
 const size_t n_commands = sizeof commands / sizeof commands[0];
 

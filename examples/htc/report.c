@@ -2,6 +2,7 @@
  */
 #include "chart.h"
 #include "htc.h"
+#include "report_swf.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@ typedef struct totals {
     double   first, last; /* first submission, last end */
     double   sum_makespan, cpu_s, run_s;
     uint64_t tasks, slots, cores;
+    swf_log *log; /* NULL: not wanted */
     chart    chart;
 } totals;
 
@@ -62,6 +64,8 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
         json_array_foreach(json_object_get(answer, "results"), i, r)
         {
             double started = j_num(r, "started"), ended = j_num(r, "ended");
+            if (t->log)
+                swf_log_add(t->log, job, r);
             if (strcmp(j_str(r, "status"), "HTC_OK") == 0)
                 done++;
             else if (strcmp(j_str(r, "status"), "HTC_ECANCELLED") == 0)
@@ -176,16 +180,30 @@ static htc_status count_slots(cli *c, totals *t)
     return HTC_OK;
 }
 
+static htc_status check_export(cli *c, const char *format, const char *svg)
+{
+    if (strcmp(format, "swf") != 0)
+        return cli_error(c, HTC_EUSAGE, "--export", "htc report --export swf > log.swf", "there is no such form of a log");
+    if (c->json || (svg && out_is_stdout(svg)))
+        return cli_error(c, HTC_EUSAGE, c->json ? "--json" : "--svg", "leave one of them out, or give --svg a file", "two things cannot go to standard output");
+    return HTC_OK;
+}
+
 htc_status run_report(cli *c, int argc, char **argv)
 {
-    const char    *svg = NULL;
+    const char    *svg = NULL, *export = NULL;
+    swf_log        log = { 0 };
     words          w;
-    const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of slots held as a picture; - is standard output" } };
+    const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of slots held as a picture; - is standard output" },
+                              { "export", 0, OPT_TEXT, &export, "swf", "print each task that has ended as a line of a log in the Standard Workload Format" } };
     const command *cmd = find_command("report");
     totals        *t = must(calloc(1, sizeof *t));
     json_t        *jobs = json_array(), *lines = json_array(), *job;
     size_t         i;
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    if (s == HTC_OK && export)
+        s = check_export(c, export, svg);
+    t->log = export ? &log : NULL;
     if (s == HTC_OK)
         s = gather_jobs(c, &w, jobs);
     if (s == HTC_OK)
@@ -219,7 +237,10 @@ htc_status run_report(cli *c, int argc, char **argv)
         s = cli_error(c, HTC_ENOTFOUND, "report", "htc submit -- COMMAND...", "there are no jobs to report on");
     if (s == HTC_OK && svg)
         s = write_svg(c, t, svg);
-    if (s == HTC_OK) {
+    log.slots = t->slots;
+    if (s == HTC_OK && export) {
+        s = swf_log_write(c, &log);
+    } else if (s == HTC_OK) {
         json_t *total = totals_json(t);
         if (c->json) {
             json_t *o = json_pack("{s:O, s:O, s:o}", "jobs", lines, "total", total, "chart", chart_json(&t->chart));
@@ -232,6 +253,7 @@ htc_status run_report(cli *c, int argc, char **argv)
     json_decref(jobs);
     json_decref(lines);
     words_free(&w);
+    swf_log_free(&log);
     free(t);
     return s;
 }

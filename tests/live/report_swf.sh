@@ -1,0 +1,46 @@
+#!/bin/bash
+# htc report --export swf: the history of a gateway as a log, which agrees with what the gateway says and is replayed by htc-sim.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir")
+printf '[agent]\nheartbeat_s = 0.5\n[task]\nretry_backoff_s = 0.1\nothers_as_owner = confined\n' > htc.ini
+expect 0 "${H[@]}" up --slots 2 --config htc.ini
+refuse 4 'no jobs to report on' "${H[@]}" report --export swf
+expect 0 "${H[@]}" submit --wait -- sleep '{t}' ::: t=0.1,0.3,0.2
+expect 5 "${H[@]}" submit --retries 0 --wait -- sh -c 'exit {c}' ::: c=0,3
+expect 0 "${H[@]}" submit -- sleep 600
+expect 0 "${H[@]}" report --export swf
+printf '%s\n' "$out" > log.swf
+expect 0 "${H[@]}" tasks 1 --json
+printf '%s\n' "$out" > one.json
+expect 0 "${H[@]}" status 1 --json
+printf '%s\n' "$out" > job.json
+python3 - << 'END' || fail "the log is not what the gateway says: $(cat log.swf)"
+import json
+lines = open("log.swf").read().splitlines()
+header = dict(l[2:].split(": ", 1) for l in lines if l.startswith(";") and not l.startswith("; Note"))
+jobs = [[float(f) for f in l.split()] for l in lines if not l.startswith(";")]
+assert header["MaxJobs"] == header["MaxRecords"] == "5" and header["MaxProcs"] == "2" and header["Version"] == "2.2", header
+assert all(len(j) == 18 for j in jobs) and [j[0] for j in jobs] == [1, 2, 3, 4, 5]
+assert [j[13] for j in jobs] == [1, 1, 1, 2, 2] and [j[10] for j in jobs] == [1, 1, 1, 1, 0], jobs
+assert all(a[1] <= b[1] for a, b in zip(jobs, jobs[1:]))
+submitted = json.load(open("job.json"))["jobs"][0]["submitted"]
+for j, t in zip(jobs, json.load(open("one.json"))["tasks"]):
+    start = float(header["UnixStartTime"]) + j[1]
+    assert abs(start - submitted) < 1e-3 and abs(start + j[2] - t["started"]) < 1e-3 and abs(start + j[2] + j[3] - t["ended"]) < 1e-3, (j, t)
+assert any("user 1 is" in l for l in lines)
+END
+# Two slots, tasks of their recorded lengths: the simulator comes to the same work.
+expect 0 "$bin/htc-sim" dsp --trace log.swf --system dcs --size 2 --order fcfs --tick 1us --json
+[ "$(json "$out" '(v["completed"], v["wrong"], v["busy_node_s"] > 0.6)')" = "(5, '', True)" ] || fail "the replay: $out"
+refuse 1 'two things cannot go to standard output' "${H[@]}" report --export swf --json
+refuse 1 'two things cannot go to standard output' "${H[@]}" report --export swf --svg -
+refuse 1 'no such form' "${H[@]}" report --export csv
+expect 0 "${H[@]}" report 2 --export swf --svg chart.svg
+[ "$(grep -vc '^;' <<< "$out")" = 2 ] && grep -q '<svg' chart.svg || fail "one job: $out"
+if [ -e /dev/full ]; then
+    timeout 60 "${H[@]}" report --export swf > /dev/full 2> "$top/err" && fail "a full disk was not noticed"
+fi
+expect 0 "${H[@]}" down --now
+none_left
+echo "report_swf: all is well"
