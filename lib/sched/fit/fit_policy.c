@@ -74,6 +74,12 @@ htc_status htc_fit_shadow(const htc_fit *fit, htc_ns now, uint32_t nodes, htc_ns
 
 uint32_t htc__fit_head(const htc_fit *fit)
 {
+    uint32_t at = fit->waiting;
+    if (at != FIT_NONE && fit->slots[at].sum.widest <= fit->nodes) { /* nobody is set aside */
+        while (fit->slots[at].left != FIT_NONE)
+            at = fit->slots[at].left;
+        return at;
+    }
     return htc__fit_first(fit->slots, fit->waiting, FIT_NONE,
                           &(fit_bounds){ .nodes = fit->nodes, .spare = fit->nodes, .reserved = HTC_NEVER });
 }

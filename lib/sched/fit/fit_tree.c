@@ -77,13 +77,13 @@ static void add_one(fit_slot *slots, uint32_t at, uint32_t more)
     include(&slots[at].sum, &(fit_sum){ .nodes = s->job.nodes, .shortest = s->job.estimate, .reserved = s->reserved, .narrowest = s->job.nodes, .widest = s->job.nodes, .count = 1 });
 }
 
-/* One less: what it was the least or the most of is looked for again. */
+/* A waiting one less: what it was the least or the most of is looked for again. */
 static void take_one(fit_slot *slots, uint32_t at, uint32_t gone)
 {
     fit_sum        *sum = &slots[at].sum;
     const fit_slot *s = &slots[gone];
     int             least_time = (s->job.estimate == sum->shortest && s->job.estimate != HTC_NEVER) || (s->reserved == sum->reserved && s->reserved != HTC_NEVER);
-    if (!runs(s) && (least_time || s->job.nodes == sum->narrowest || s->job.nodes == sum->widest)) {
+    if (least_time || s->job.nodes == sum->narrowest || s->job.nodes == sum->widest) {
         add_up(slots, at);
         return;
     }
@@ -133,19 +133,34 @@ uint32_t htc__fit_heap(uint64_t x)
 
 void htc__fit_insert(fit_slot *slots, uint32_t *root, uint32_t at)
 {
-    if (*root != FIT_NONE && slots[*root].heap >= htc__fit_heap(slots[at].sequence)) {
+    uint32_t heap = htc__fit_heap(slots[at].sequence);
+    while (*root != FIT_NONE && slots[*root].heap >= heap) {
         add_one(slots, *root, at);
-        htc__fit_insert(slots, htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right, at);
-        return;
+        root = htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right;
     }
-    slots[at].heap = htc__fit_heap(slots[at].sequence);
+    slots[at].heap = heap;
     split(slots, *root, at, &slots[at].left, &slots[at].right);
     *root = at;
     add_up(slots, at);
 }
 
+/* Of a job that runs: nothing has to be looked for again. */
+static void remove_running(fit_slot *slots, uint32_t *root, uint32_t at)
+{
+    while (*root != at) {
+        slots[*root].sum.nodes -= slots[at].job.nodes;
+        slots[*root].sum.count--;
+        root = htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right;
+    }
+    *root = join(slots, slots[at].left, slots[at].right);
+}
+
 void htc__fit_remove(fit_slot *slots, uint32_t *root, uint32_t at)
 {
+    if (runs(&slots[at])) {
+        remove_running(slots, root, at);
+        return;
+    }
     if (*root == at) {
         *root = join(slots, slots[at].left, slots[at].right);
         return;
