@@ -54,6 +54,7 @@ static const setting table[] = {
     { "job.*.tasks", SET_COUNT, "1000", 1, 1e12, "a number from 1 to 10^12" },
     { "job.*.length", SET_LAW, "60s", 0, 0, LAW_WORDS },
     { "job.*.arrival", SET_SPAN, "0", 0, 0, "a span" },
+    { "job.*.gap", SET_LAW, "0", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
@@ -112,6 +113,17 @@ static int generate(fairshare *f, const settings *s, uint64_t seed, size_t first
     return 1;
 }
 
+static htc_ns drawn_gap(const htc_scale_law *gap, uint64_t seed, size_t j)
+{
+    htc_scale_options o = { .size = sizeof o, .seed = seed, .ids = 1, .tick_ns = HTC_US, .event = no_event };
+    htc_scale        *draws = NULL;
+    if (htc_scale_create(NULL, &o, &draws, NULL) != HTC_OK)
+        return (htc_ns)gap->mean_ns;
+    htc_ns span = htc_scale_length(draws, gap, UINT64_MAX - 1, j) * HTC_US;
+    htc_scale_destroy(draws);
+    return span;
+}
+
 static int named_users(fairshare *f, settings *s, size_t n, htc_error *e)
 {
     for (size_t u = 0; u < n; u++) {
@@ -125,21 +137,29 @@ static int named_users(fairshare *f, settings *s, size_t n, htc_error *e)
     return 1;
 }
 
-static int named_jobs(fairshare *f, settings *s, size_t first, size_t n, size_t users, htc_error *e)
+static int owner_of(const fairshare *f, const char *job, const char *owner, size_t users, uint32_t *u, htc_error *e)
 {
+    for (*u = 0; *u < users; (*u)++)
+        if (strcmp(f->names[*u], owner) == 0)
+            return 1;
+    refuse(e, HTC_ECONFIG, "", "write job.NAME.user = USER, and a section [user.USER]");
+    snprintf(e->text, sizeof e->text, owner[0] ? "job.%.60s.user: there is no user %.60s" : "job.%.60s has no user", job, owner);
+    return 0;
+}
+
+/* A job comes at its arrival, or its gap after the one before it in the file. */
+static int named_jobs(fairshare *f, settings *s, uint64_t seed, size_t first, size_t n, size_t users, htc_error *e)
+{
+    htc_ns before = 0;
     for (size_t j = 0; j < n; j++) {
-        const char *name = settings_section(s, "job", j), *owner = settings_text(s, settings_in(s, "job", name, "user"));
-        size_t      u = 0;
-        while (u < users && strcmp(f->names[u], owner) != 0)
-            u++;
-        if (u == users) {
-            refuse(e, HTC_ECONFIG, "", "write job.NAME.user = USER, and a section [user.USER]");
-            snprintf(e->text, sizeof e->text, owner[0] ? "job.%.60s.user: there is no user %.60s" : "job.%.60s has no user", name, owner);
+        const char   *name = settings_section(s, "job", j);
+        uint32_t      u;
+        htc_scale_law gap = settings_law(s, settings_in(s, "job", name, "gap"));
+        if (!owner_of(f, name, settings_text(s, settings_in(s, "job", name, "user")), users, &u, e))
             return 0;
-        }
-        f->jobs[first + j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = (uint32_t)u, .tasks = settings_count(s, settings_in(s, "job", name, "tasks")),
-                                                      .arrival = settings_span(s, settings_in(s, "job", name, "arrival")),
-                                                      .length = settings_law(s, settings_in(s, "job", name, "length")) };
+        before = gap.mean_ns > 0 ? before + drawn_gap(&gap, seed, j) : settings_span(s, settings_in(s, "job", name, "arrival"));
+        f->jobs[first + j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = u, .tasks = settings_count(s, settings_in(s, "job", name, "tasks")),
+                                                      .arrival = before, .length = settings_law(s, settings_in(s, "job", name, "length")) };
     }
     return 1;
 }
@@ -188,7 +208,7 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
                                               .estimated = settings_choice(s, "fair.estimated"), .weigh_ns = settings_span(s, "fair.weigh") };
     if (!fairshare_clusters(f, s, error))
         return 0;
-    if (!named_users(f, s, named, error) || !named_jobs(f, s, drawn_jobs, wanted, named, error))
+    if (!named_users(f, s, named, error) || !named_jobs(f, s, seed, drawn_jobs, wanted, named, error))
         return 0;
     if (drawn && !generate(f, s, seed, named, drawn, drawn_jobs))
         return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
@@ -349,7 +369,7 @@ static int cluster_value(const htc_sim_fairshare_cluster_result *r, const char *
     return 0;
 }
 
-/* user.NAME.makespan, .response, .core_s, .cores.SECONDS; queued.SECONDS; cluster.NAME.tasks and so on. */
+/* user.NAME.makespan, .response, .core_s, .cores.SECONDS; queued.SECONDS; cluster.NAME.tasks and so on; memory. */
 int fairshare_value(const void *run, const char *name, double *out)
 {
     const fairshare *f = run;
@@ -363,6 +383,10 @@ int fairshare_value(const void *run, const char *name, double *out)
         size_t n = strlen(f->cluster_names[k]);
         if (strncmp(name, "cluster.", 8) == 0 && strncmp(name + 8, f->cluster_names[k], n) == 0 && name[8 + n] == '.' && cluster_value(&f->on[k], name + 9 + n, out))
             return 1;
+    }
+    if (strcmp(name, "memory") == 0) {
+        *out = (double)f->report.memory;
+        return 1;
     }
     if (strncmp(name, "queued.", 7) != 0 || !name[7])
         return 0;
