@@ -41,8 +41,17 @@ typedef enum htc_sim_manytask_architecture {
     HTC_SIM_MANYTASK_CENTRAL = 0,  /**< one dispatcher with one queue, first in, first out: dispatch_ns a task, to the node with the fewest busy cores that has a free
                                         one. It waits if there is none. Nodes have no queues */
     HTC_SIM_MANYTASK_DISTRIBUTED,  /**< a queue with each node; nodes with an idle core and no task that waits steal */
-    HTC_SIM_MANYTASK_HIERARCHICAL  /**< a tree of dispatchers, each with a queue and dispatch_ns a task: a task goes down to the child with the fewest unfinished tasks
+    HTC_SIM_MANYTASK_HIERARCHICAL, /**< a tree of dispatchers, each with a queue and dispatch_ns a task: a task goes down to the child with the fewest unfinished tasks
                                         for its cores; the lowest have fanout nodes each, and behave as a central one */
+    /* Systems that the paper compares with. */
+    HTC_SIM_MANYTASK_FALKON,      /**< a dispatcher notifies an idle executor, of which each core is one, for each task that waits; that asks, gets the task after
+                                       dispatch_ns, returns its result, and is acknowledged: two messages more before each task than a central dispatcher */
+    HTC_SIM_MANYTASK_FALKON_TREE, /**< a first dispatcher hands tasks on, hand_ns each, to dispatchers with fanout nodes each, in turn whatever these have to do; they
+                                       behave as the former. Nothing balances between them */
+    HTC_SIM_MANYTASK_SPARROW,     /**< schedulers take placed tasks at a time, ask probes times as many nodes that they draw for their loads (waiting tasks less idle cores),
+                                       and after dispatch_ns for each push each task to the least loaded of them; a node's tasks are never moved */
+    HTC_SIM_MANYTASK_CLOUDKON     /**< each core pulls one task after the other from a queue on servers, which take dispatch_ns a task, and writes its state to a store, which takes
+                                       store_ns, before it asks again */
 } htc_sim_manytask_architecture;
 
 /** Where tasks are submitted to, if they wait with the nodes. */
@@ -96,7 +105,7 @@ typedef struct htc_sim_manytask_options {
     htc_scale_law length;  /**< of a task: task i takes htc_scale_length(scale, &length, 0, i) */
     const htc_ns *lengths; /**< task i takes lengths[i mod n_lengths] instead; borrowed. NULL: as length says */
     size_t   n_lengths;    /**< at least 1 with lengths */
-    uint64_t batch;        /**< tasks are submitted in such batches, (the papers: 1,000,000); 0: all at once */
+    uint64_t batch;        /**< tasks are submitted in such batches, (the papers: 1,000,000); 0: all at once. Sparrow's schedulers have all tasks at the beginning */
     uint64_t below;        /**< the next batch comes when fewer wait with the dispatcher, or with the node root (the papers: 200,000); where tasks go to all nodes, a
                                 node's share of that. 0: a fifth of batch */
     uint64_t root;         /**< the number of that node */
@@ -112,7 +121,7 @@ typedef struct htc_sim_manytask_options {
     htc_ns   task_ns;      /**< a core is taken for a task for so long before it begins */
     htc_ns   give_ns;      /**< a victim takes until stolen tasks are on their way */
     htc_ns   nudge_ns;     /**< a node that has tasks waiting tells sqrt(n) others, at most 32, at most once in this time (live workers: 10 ms); 0: it does not */
-    uint32_t fanout;       /**< hierarchical: children of a dispatcher, at least 2; 0: 32 */
+    uint32_t fanout;       /**< hierarchical: children of a dispatcher, at least 2; Falkon's tree: nodes of one; 0: 32 */
     uint32_t tiles;        /**< 1: samples have busy_of */
     htc_ns   tick_ns;      /**< length of a tick; 0: 1 us */
     htc_ns   sample_ns;    /**< between calls of sample; 0: none */
@@ -134,6 +143,12 @@ typedef struct htc_sim_manytask_options {
     const htc_scale_host *host;       /**< borrowed; NULL: every default */
     const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
     const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
+    htc_ns   hand_ns;      /**< Falkon's tree: the first dispatcher takes for a task; 0: dispatch_ns; HTC_NEVER: no time */
+    htc_ns   store_ns;     /**< CloudKon: the store takes for the state of a task */
+    uint32_t schedulers;   /**< Sparrow: how many, at most 65536; 0: 8 */
+    uint32_t probes;       /**< Sparrow: nodes that are asked for each task, at most 1024; 0: 2 */
+    uint32_t placed;       /**< Sparrow: tasks that are placed at a time, at most 65536; 0: 16 */
+    uint32_t servers;      /**< CloudKon: of the queue; 0: as many as nodes */
 } htc_sim_manytask_options;
 
 /** How it went. */

@@ -87,7 +87,9 @@ ends 0 manytask --nodes 1 --cores 1 --architecture central --tasks 4 --batch 2 -
 
 # Steal as one is told to.
 for option in "--policy two" "--policy near" "--policy static --part 0.2" "--mesh 2 --policy mesh-2d --hops 2" "--mesh 3 --policy mesh-3d --set mesh.torus=on" "--ask in_turn" "--nudge 10ms --at-ceiling stop" \
-    "--amount one" "--degree log2" "--wait 1ms --wait-max 1s" "--layout random" "--tick 1ms" "--set workload.root=0.5" "--architecture hierarchical --fanout 4"; do
+    "--amount one" "--degree log2" "--wait 1ms --wait-max 1s" "--layout random" "--tick 1ms" "--set workload.root=0.5" "--architecture hierarchical --fanout 4" "--architecture falkon" \
+    "--architecture falkon_tree --fanout 20 --set cost.hand=200us" "--architecture sparrow --set sparrow.schedulers=3 --set sparrow.probes=3 --set sparrow.placed=5" \
+    "--architecture cloudkon --set cloudkon.servers=7 --set cost.store=2ms"; do
     # shellcheck disable=SC2086
     ends 0 manytask --nodes 60 --cores 2 --per-core 5 --length 1s $option --json
     grep -q '"ended":600,.*"wrong":""' "$dir/out" || fail "$option: not all tasks have ended"
@@ -122,7 +124,7 @@ cmp "$dir/whole.csv" "$dir/parts.csv" || fail "in pieces the tasks are others"
 
 # Mistakes.
 ends 2 manytask --architecture flat
-says "machine.architecture takes central|distributed|hierarchical"
+says "machine.architecture takes central|distributed|hierarchical|falkon|falkon_tree|sparrow|cloudkon"
 ends 2 manytask --policy nobody
 says "there is no policy of stealing called nobody"
 ends 2 manytask --policy mesh-2d
@@ -139,6 +141,8 @@ ends 2 manytask --nodes 1M --cores 10K
 says "there are more than 2^28 nodes or 2^31 cores"
 ends 2 manytask --nodes 1M --memory 100M
 says "100 MiB are allowed"
+ends 2 manytask --mesh 2 --architecture sparrow
+says "sparrow and cloudkon have no mesh"
 ends 2 manytask --tick 0
 ends 3 manytask --nodes 2 --cores 1 --tasks-log /proc/nothing/tasks
 says "cannot be written"

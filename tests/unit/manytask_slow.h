@@ -24,6 +24,7 @@ typedef struct slow_event {
     uint64_t  wait; /* number of the wait that ends */
     uint64_t  begun;
     uint64_t *loot, n;
+    uint64_t  order; /* of those that happen to one thing at one moment the first one asked for comes first */
 } slow_event;
 
 typedef struct slow_node {
@@ -49,7 +50,7 @@ typedef struct slow {
     uint32_t                        levels, width[8];
     slow_event                      event[SLOW_EVENTS];
     size_t                          n_events;
-    uint64_t                        now, submitted, started, ended, stamps;
+    uint64_t                        now, submitted, started, ended, stamps, orders;
     uint64_t                        rounds, steals, stolen, nudges, messages, last_end;
     htc_sim_manytask_task           log[SLOW_TASKS];
 } slow;
@@ -78,12 +79,13 @@ static inline void slow_at(slow *s, slow_event e)
 {
     if (s->n_events == SLOW_EVENTS)
         abort();
+    e.order = s->orders++;
     s->event[s->n_events++] = e;
 }
 
 static inline int slow_before(const slow_event *a, const slow_event *b)
 {
-    return a->tick != b->tick ? a->tick < b->tick : a->id < b->id;
+    return a->tick != b->tick ? a->tick < b->tick : a->id != b->id ? a->id < b->id : a->order < b->order;
 }
 
 static inline uint64_t slow_length(const slow *s, uint64_t number)
@@ -455,8 +457,7 @@ static inline void slow_happens(slow *s, const slow_event *e)
     }
 }
 
-/* o has no defaults left but dispatch_ns and below. */
-static inline void slow_run(slow *s, const htc_sim_manytask_options *o)
+static inline void slow_open(slow *s, const htc_sim_manytask_options *o)
 {
     memset(s, 0, sizeof *s);
     s->o = o;
@@ -468,6 +469,24 @@ static inline void slow_run(slow *s, const htc_sim_manytask_options *o)
         }
     for (uint32_t i = 0; i < s->nodes; i++)
         htc_steal_start(s->nodes, i, 0, &s->node[i].thief);
+}
+
+static inline slow_event slow_next(slow *s)
+{
+    size_t first = 0;
+    for (size_t k = 1; k < s->n_events; k++)
+        if (slow_before(&s->event[k], &s->event[first]))
+            first = k;
+    slow_event e = s->event[first];
+    s->event[first] = s->event[--s->n_events];
+    s->now = e.tick;
+    return e;
+}
+
+/* o has no defaults left but dispatch_ns and below. */
+static inline void slow_run(slow *s, const htc_sim_manytask_options *o)
+{
+    slow_open(s, o);
     if (o->architecture == HTC_SIM_MANYTASK_DISTRIBUTED) {
         slow_submit(s);
         for (uint32_t i = 0; i < s->nodes; i++)
@@ -479,13 +498,7 @@ static inline void slow_run(slow *s, const htc_sim_manytask_options *o)
         slow_work(s, s->levels - 1, 0);
     }
     while (s->n_events) {
-        size_t first = 0;
-        for (size_t k = 1; k < s->n_events; k++)
-            if (slow_before(&s->event[k], &s->event[first]))
-                first = k;
-        slow_event e = s->event[first];
-        s->event[first] = s->event[--s->n_events];
-        s->now = e.tick;
+        slow_event e = slow_next(s);
         slow_happens(s, &e);
     }
 }

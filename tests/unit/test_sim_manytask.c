@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "alloc_fail.h"
-#include "manytask_slow.h"
+#include "manytask_slow_others.h"
 #include "property.h"
 
 #include "htcsched/registry.h"
@@ -62,7 +62,7 @@ static void draw_steal(htc_rng *rng, any_run *a)
 
 static void draw_run(htc_rng *rng, any_run *a)
 {
-    *a = (any_run){ .o = { .size = sizeof a->o, .seed = htc_rng_next(rng), .architecture = (uint32_t)htc_rng_below(rng, 3), .layout = (uint32_t)htc_rng_below(rng, 3),
+    *a = (any_run){ .o = { .size = sizeof a->o, .seed = htc_rng_next(rng), .architecture = (uint32_t)htc_rng_below(rng, 7), .layout = (uint32_t)htc_rng_below(rng, 3),
                            .tasks = 1 + htc_rng_below(rng, htc_rng_below(rng, 2) ? 400 : 30), .latency_ns = 1 + htc_rng_below(rng, 3 * HTC_MS),
                            .bytes_per_s = 1000000 + htc_rng_below(rng, 1000000000), .load_bytes = 1 + (uint32_t)htc_rng_below(rng, 500),
                            .task_bytes = 1 + (uint32_t)htc_rng_below(rng, 5000), .each_bytes = (uint32_t)(htc_rng_below(rng, 2) * htc_rng_below(rng, 5000)),
@@ -74,13 +74,19 @@ static void draw_run(htc_rng *rng, any_run *a)
     a->o.groups = a->groups;
     a->o.steal = &a->steal;
     a->o.root = htc_rng_below(rng, a->nodes);
+    a->o.hand_ns = htc_rng_below(rng, 3) ? 1 + htc_rng_below(rng, 2 * HTC_MS) : HTC_NEVER;
+    a->o.store_ns = htc_rng_below(rng, 2) * htc_rng_below(rng, 5 * HTC_MS);
+    a->o.schedulers = 1 + (uint32_t)htc_rng_below(rng, 5);
+    a->o.probes = 1 + (uint32_t)htc_rng_below(rng, 4);
+    a->o.placed = 1 + (uint32_t)htc_rng_below(rng, 20);
+    a->o.servers = 1 + (uint32_t)htc_rng_below(rng, a->nodes);
     a->o.length = (htc_scale_law){ (uint32_t)htc_rng_below(rng, 4), 0, (double)htc_rng_below(rng, 4 * S), 0 };
     a->o.length.spread = a->o.length.kind % 2 ? 0.7 : 0;
     if (htc_rng_below(rng, 3) == 0)
         a->o.batch = 1 + htc_rng_below(rng, 100);
     if (a->o.batch && htc_rng_below(rng, 2))
         a->o.below = 1 + htc_rng_below(rng, 50);
-    if (htc_rng_below(rng, 3) == 0)
+    if (htc_rng_below(rng, 3) == 0 && a->o.architecture < HTC_SIM_MANYTASK_SPARROW)
         a->o.shape = (htc_steal_shape){ 8, 8, 0, (uint32_t)htc_rng_below(rng, 2) };
     if (htc_rng_below(rng, 4) == 0) {
         for (int i = 0; i < 50; i++)
@@ -107,7 +113,7 @@ Test(sim_manytask, is_the_slow_and_obvious_model)
 {
     static slow          s;
     static tape_of_tasks log;
-    uint64_t             stolen = 0, nudges = 0, turns[3] = { 0 };
+    uint64_t             stolen = 0, nudges = 0, turns[7] = { 0 };
     PROPERTY (rng, 1200) {
         any_run  a;
         uint64_t ended[SLOW_NODES];
@@ -116,7 +122,7 @@ Test(sim_manytask, is_the_slow_and_obvious_model)
         a.o.ctx = &log;
         log.n = 0;
         htc_sim_manytask_report r = ran(&a.o, ended);
-        slow_run(&s, &a.o);
+        (a.o.architecture < HTC_SIM_MANYTASK_FALKON ? slow_run : slow_run_other)(&s, &a.o);
         HOLDS(log.n == a.o.tasks && s.started == a.o.tasks && s.ended == a.o.tasks);
         for (uint64_t i = 0; i < log.n; i++)
             HOLDS(log.task[i].number == s.log[i].number && log.task[i].node == s.log[i].node && log.task[i].begin == s.log[i].begin && log.task[i].end == s.log[i].end);
@@ -130,7 +136,8 @@ Test(sim_manytask, is_the_slow_and_obvious_model)
         turns[a.o.architecture]++;
     }
     cr_expect(stolen > property_times(1000) && nudges > property_times(100));
-    cr_expect(turns[0] > property_times(100) && turns[1] > property_times(100) && turns[2] > property_times(100));
+    for (int i = 0; i < 7; i++)
+        cr_expect(turns[i] > property_times(100), "%d", i);
 }
 
 /* ---- by arithmetic ---- */
@@ -161,6 +168,76 @@ Test(sim_manytask, a_tree_goes_as_fast_as_its_root)
     htc_sim_manytask_report      r = ran(&o, NULL);
     cr_expect(r.throughput > 980 && r.throughput <= 1000, "%g", r.throughput);
     cr_expect(r.cv < 0.1, "%g", r.cv);
+}
+
+/* The systems that are compared with, on one core and on idle ones: each message and each cost stands in the end. Messages take 100 us here. */
+Test(sim_manytask, others_take_what_their_messages_take)
+{
+    const htc_sim_manytask_group one = { .size = sizeof one, .nodes = 1, .cores = 1 }, many = { .size = sizeof many, .nodes = 100, .cores = 1 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_FALKON, .groups = &one, .n_groups = 1, .tasks = 2, .length.mean_ns = 1e9, .bytes_per_s = UINT64_MAX };
+    /* notice, question, 1 ms, task, 1 s, result; twice */
+    cr_expect(eq(u64, ran(&o, NULL).scale.makespan, 2 * (S + 1400 * HTC_US)));
+    o.architecture = HTC_SIM_MANYTASK_FALKON_TREE;
+    o.hand_ns = 500 * HTC_US;
+    cr_expect(eq(u64, ran(&o, NULL).scale.makespan, 600 * HTC_US + 2 * (S + 1400 * HTC_US)));
+    o.architecture = HTC_SIM_MANYTASK_CLOUDKON;
+    o.store_ns = 2 * HTC_MS;
+    /* question, 1 ms, task, 1 s; state, 2 ms, answer before the next question */
+    cr_expect(eq(u64, ran(&o, NULL).scale.makespan, 2 * (S + 1200 * HTC_US) + 2200 * HTC_US));
+    o.architecture = HTC_SIM_MANYTASK_SPARROW;
+    o.groups = &many;
+    o.tasks = 10;
+    o.schedulers = 1;
+    o.placed = 10;
+    o.probes = 10;
+    /* question, answer, 10 tasks of 1 ms, and all are there at once */
+    htc_sim_manytask_report r = ran(&o, NULL);
+    cr_expect(eq(u64, r.scale.makespan, S + 10300 * HTC_US) && eq(u64, r.scale.sent, 210));
+}
+
+/* Falkon and its tree begin no more tasks than one dispatcher hands out; with a pull for each task CloudKon loses the same part of each core. */
+Test(sim_manytask, others_have_their_bounds)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 64, .cores = 100 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_FALKON, .groups = &g, .n_groups = 1, .tasks = 64000, .length.mean_ns = 1e9, .fanout = 8 };
+    htc_sim_manytask_report      r = ran(&o, NULL);
+    cr_expect(r.throughput > 970 && r.throughput <= 1000, "%g", r.throughput);
+    o.architecture = HTC_SIM_MANYTASK_FALKON_TREE;
+    o.hand_ns = 250 * HTC_US;
+    r = ran(&o, NULL);
+    cr_expect(r.throughput > 3500 && r.throughput <= 4000, "%g", r.throughput);
+    o.architecture = HTC_SIM_MANYTASK_CLOUDKON;
+    o.servers = 64000;
+    o.store_ns = 100 * HTC_MS;
+    r = ran(&o, NULL);
+    cr_expect(fabs(r.efficiency - 10 / (10 * 1.00147 + 9 * 0.10027)) < 0.002, "%g", r.efficiency);
+}
+
+/* Nothing balances between the dispatchers of Falkon's tree: each has half of the tasks, and those with fast nodes are idle at the end. A tree that sends tasks
+ * towards the least loaded is not. */
+Test(sim_manytask, falkons_tree_does_not_balance)
+{
+    const htc_sim_manytask_group g[] = { { .size = sizeof *g, .nodes = 2, .cores = 1, .speed = 1 }, { .size = sizeof *g, .nodes = 2, .cores = 1, .speed = 4 } };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_FALKON_TREE, .groups = g, .n_groups = 2, .tasks = 400, .length.mean_ns = 1e9, .fanout = 2,
+                                       .dispatch_ns = 100 * HTC_MS };
+    double                       falkon = ran(&o, NULL).efficiency;
+    o.architecture = HTC_SIM_MANYTASK_HIERARCHICAL;
+    double tree = ran(&o, NULL).efficiency;
+    cr_expect(falkon < 0.4 && tree > 0.55, "%g, %g", falkon, tree);
+}
+
+/* Two probes a task are better than one, which is chance; and both worse than stealing. */
+Test(sim_manytask, sparrow_places_better_with_more_probes)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 64, .cores = 1 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_SPARROW, .groups = &g, .n_groups = 1, .tasks = 6400, .length = { HTC_SCALE_UNIFORM, 0, 1e9, 1 },
+                                       .placed = 8, .probes = 1 };
+    double                       one = ran(&o, NULL).efficiency, two, stealing;
+    o.probes = 2;
+    two = ran(&o, NULL).efficiency;
+    o.architecture = HTC_SIM_MANYTASK_DISTRIBUTED;
+    stealing = ran(&o, NULL).efficiency;
+    cr_expect(one < two && two < stealing && stealing > 0.95, "%g, %g, %g", one, two, stealing);
 }
 
 /* Speeds: a node of twice the speed ends twice the tasks, and the ideal counts it twice. */
@@ -443,10 +520,11 @@ Test(sim_manytask, a_mesh_needs_wide_neighbourhoods)
 /* The hashes that gcc and clang, optimised and sanitised, come to. */
 Test(sim_manytask, is_the_same_run_everywhere)
 {
-    static const uint64_t        expected[3] = { UINT64_C(2318649320816598647), UINT64_C(15735557984088054103), UINT64_C(1541618234477240022) };
+    static const uint64_t        expected[7] = { UINT64_C(2318649320816598647), UINT64_C(15735557984088054103), UINT64_C(1541618234477240022), UINT64_C(10799757526224526786),
+                                                     UINT64_C(13626138387571087197), UINT64_C(14675068080700409598), UINT64_C(16962511604740303763) };
     const htc_sim_manytask_group g[] = { { .size = sizeof *g, .nodes = 100, .cores = 8 }, { .size = sizeof *g, .nodes = 50, .cores = 16, .speed = 1.5 } };
     htc_sim_manytask_options     o = { .size = sizeof o, .seed = 5, .groups = g, .n_groups = 2, .tasks = 30000, .length = { HTC_SCALE_LOGNORMAL, 0, 10e9, 0.8 }, .nudge_ns = 10 * HTC_MS };
-    for (o.architecture = 0; o.architecture < 3; o.architecture++)
+    for (o.architecture = 0; o.architecture < 7; o.architecture++)
         cr_expect(eq(u64, ran(&o, NULL).scale.hash, expected[o.architecture]), "architecture %u", o.architecture);
 }
 
@@ -585,7 +663,7 @@ static htc_sim_manytask_options scattered(const htc_sim_manytask_group *g)
 Test(sim_manytask, ends_without_memory)
 {
     const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 5, .cores = 2 };
-    for (uint32_t architecture = 0; architecture < 3; architecture++) {
+    for (uint32_t architecture = 0; architecture < 7; architecture++) {
         htc_sim_manytask_options o = scattered(&g);
         htc_status               status = HTC_ENOMEM;
         size_t                   n = 1;

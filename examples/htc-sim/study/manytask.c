@@ -9,7 +9,7 @@
 
 /* ---- its settings ---- */
 
-const char *const many_architectures[] = { "central", "distributed", "hierarchical" }; /* in the order of htc_sim_manytask_architecture */
+const char *const many_architectures[] = { "central", "distributed", "hierarchical", "falkon", "falkon_tree", "sparrow", "cloudkon" }; /* in the order of htc_sim_manytask_architecture */
 
 #define RULES "one|two|log2|sqrt|half" /* in the order of htc_steal_rule, from 1 */
 
@@ -21,7 +21,7 @@ static const setting table[] = {
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "sim.tiles", SET_CHOICE, "off", 0, 0, "off|on" },
     { "sim.log", SET_WORD, NULL, 0, 0, "the name of a file" },
-    { "machine.architecture", SET_CHOICE, "distributed", 0, 0, "central|distributed|hierarchical" },
+    { "machine.architecture", SET_CHOICE, "distributed", 0, 0, "central|distributed|hierarchical|falkon|falkon_tree|sparrow|cloudkon" },
     { "machine.nodes", SET_COUNT, "1024", 1, 268435456, "a number from 1 to 268435456" },
     { "machine.cores", SET_COUNT, "1000", 1, 2147483648.0, "a number from 1 to 2147483648" },
     { "machine.speed", SET_REAL, "1", 0.000001, 1e6, "a number from 0.000001 to 1000000" },
@@ -52,6 +52,12 @@ static const setting table[] = {
     { "cost.task_bytes", SET_COUNT, "1024", 1, 1e9, "a number from 1 to 10^9" },
     { "cost.each_bytes", SET_COUNT, "0", 0, 1e9, "a number from 0 to 10^9" },
     { "cost.dispatch", SET_SPAN, "1ms", 0, 0, "a span" },
+    { "cost.hand", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: as cost.dispatch" },
+    { "cost.store", SET_SPAN, "0", 0, 0, "a span" },
+    { "sparrow.schedulers", SET_COUNT, "8", 1, 65536, "a number from 1 to 65536" },
+    { "sparrow.probes", SET_COUNT, "2", 1, 1024, "a number from 1 to 1024" },
+    { "sparrow.placed", SET_COUNT, "16", 1, 65536, "a number from 1 to 65536" },
+    { "cloudkon.servers", SET_COUNT, "0", 0, 268435456, "a number from 0 to 268435456; 0: as many as nodes" },
     { "cost.task", SET_SPAN, "0", 0, 0, "a span" },
     { "cost.give", SET_SPAN, "0", 0, 0, "a span" },
     { "workload.tasks", SET_COUNT, "0", 0, 1e15, "a number from 0 to 10^15; 0: as workload.per_core says" },
@@ -180,6 +186,12 @@ static void costs_of(htc_sim_manytask_options *o, const settings *s)
     o->task_bytes = (uint32_t)settings_count(s, "cost.task_bytes");
     o->each_bytes = (uint32_t)settings_count(s, "cost.each_bytes");
     o->dispatch_ns = settings_span(s, "cost.dispatch") ? settings_span(s, "cost.dispatch") : HTC_NEVER;
+    o->hand_ns = strcmp(settings_text(s, "cost.hand"), "auto") == 0 ? 0 : settings_span(s, "cost.hand") ? settings_span(s, "cost.hand") : HTC_NEVER;
+    o->store_ns = settings_span(s, "cost.store");
+    o->schedulers = (uint32_t)settings_count(s, "sparrow.schedulers");
+    o->probes = (uint32_t)settings_count(s, "sparrow.probes");
+    o->placed = (uint32_t)settings_count(s, "sparrow.placed");
+    o->servers = (uint32_t)settings_count(s, "cloudkon.servers");
     o->task_ns = settings_span(s, "cost.task");
     o->give_ns = settings_span(s, "cost.give");
     o->nudge_ns = settings_span(s, "steal.nudge");
@@ -199,6 +211,8 @@ static int workload_of(many_study *m, const settings *s, htc_error *error)
     o->root = (uint64_t)(root < 1 ? root * (double)m->nodes : root);
     if (o->tasks < 1)
         return refuse(error, HTC_ECONFIG, "there are more than 10^18 tasks", "lower workload.per_core");
+    if (m->options.shape.x && o->architecture >= HTC_SIM_MANYTASK_SPARROW)
+        return refuse(error, HTC_ECONFIG, "sparrow and cloudkon have no mesh", "leave out mesh.dimensions and mesh.x");
     if (o->root >= m->nodes)
         return refuse(error, HTC_ECONFIG, "workload.root is no node", "nodes are numbered from 0; below 1 it is a part of all nodes");
     return 1;
@@ -208,7 +222,7 @@ static int workload_of(many_study *m, const settings *s, htc_error *error)
 static htc_ns sample_of(const many_study *m, const settings *s)
 {
     const htc_sim_manytask_options *o = &m->options;
-    double                          power = 0, dispatch = o->architecture == HTC_SIM_MANYTASK_DISTRIBUTED || o->dispatch_ns == HTC_NEVER ? 0 : (double)o->dispatch_ns;
+    double                          power = 0, dispatch = (o->architecture == HTC_SIM_MANYTASK_CENTRAL || o->architecture == HTC_SIM_MANYTASK_FALKON) && o->dispatch_ns != HTC_NEVER ? (double)o->dispatch_ns : 0;
     if (strcmp(settings_text(s, "sim.sample"), "auto") != 0)
         return settings_span(s, "sim.sample");
     for (size_t i = 0; i < o->n_groups; i++)
@@ -329,7 +343,7 @@ static void outcome_of(const void *run, outcome *o)
 }
 
 static const model_option options[] = {
-    { "architecture", "NAME", "machine.architecture", "central, distributed or hierarchical (distributed)" },
+    { "architecture", "NAME", "machine.architecture", "central, distributed, hierarchical, falkon, falkon_tree, sparrow or cloudkon (distributed)" },
     { "nodes", "N", "machine.nodes", "of the machine (1024)" },
     { "cores", "N", "machine.cores", "of each node (1000)" },
     { "fanout", "N", "machine.fanout", "of a tree of dispatchers (32)" },
@@ -362,6 +376,6 @@ static const model_option options[] = {
 
 static const model_preset presets[] = { { NULL, NULL } };
 
-const model manytask_model = { .name = "manytask", .about = "many tasks on many nodes: a dispatcher, a tree of them, or nodes that steal", .table = table, .options = options,
+const model manytask_model = { .name = "manytask", .about = "many tasks on many nodes: a dispatcher, a tree of them, or nodes that steal, beside Falkon, Sparrow and CloudKon", .table = table, .options = options,
                                .presets = presets, .measures = measures, .open = open_run, .resume = resume, .run = run_it, .outcome = outcome_of, .say = many_say, .plot = many_plot,
                                .close = close_run };

@@ -76,15 +76,28 @@ static void node_event(many *m, uint32_t node, uint32_t what)
     if (what == MANY_END) {
         htc_scale_end(m->scale);
         m->now.ended++;
-        if (m->node)
+        if (htc__many_is_other(m))
+            htc__many_other_ends(m, node);
+        else if (m->node)
             htc__many_end_queued(m, node);
         else
             htc__many_end_seated(m, node);
     } else if (what == MANY_STEP) {
-        htc__many_step(m, node);
+        if (htc__many_is_other(m))
+            htc__many_other_step(m, node);
+        else
+            htc__many_step(m, node);
     } else {
         htc__many_nudged(m, node);
     }
+}
+
+static void chief_event(many *m, uint32_t chief, uint64_t what)
+{
+    if (htc__many_is_other(m))
+        (what == MANY_DISPATCHED ? htc__many_other_dispatched : htc__many_other_arrived)(m, chief);
+    else
+        (what == MANY_DISPATCHED ? htc__many_dispatched : htc__many_arrived)(m, chief);
 }
 
 void htc__many_event(htc_scale *scale, void *ctx, uint32_t id)
@@ -99,15 +112,15 @@ void htc__many_event(htc_scale *scale, void *ctx, uint32_t id)
     uint64_t behind = id - m->nodes * MANY_NODE_IDS;
     if (behind == m->chiefs * MANY_CHIEF_IDS)
         take_sample(m);
-    else if (behind % MANY_CHIEF_IDS == MANY_DISPATCHED)
-        htc__many_dispatched(m, (uint32_t)(behind / MANY_CHIEF_IDS));
     else
-        htc__many_arrived(m, (uint32_t)(behind / MANY_CHIEF_IDS));
+        chief_event(m, (uint32_t)(behind / MANY_CHIEF_IDS), behind % MANY_CHIEF_IDS);
 }
 
 void htc__many_begin(many *m)
 {
-    if (m->node)
+    if (htc__many_is_other(m))
+        htc__many_begin_other(m);
+    else if (m->node)
         htc__many_begin_queued(m);
     else
         htc__many_begin_seated(m);

@@ -51,9 +51,10 @@ typedef struct many_seat {
 /* A dispatcher; the first one is the root. */
 typedef struct many_chief {
     uint64_t queue;      /* tasks that wait here */
-    uint64_t load;       /* tasks that were sent here and have not ended */
+    uint64_t load;       /* tasks that were sent here and have not ended; Falkon: tasks of the queue that an executor was notified of; Sparrow: the first one of queue */
     uint64_t cores;      /* of its nodes */
     uint64_t free;       /* of these, that nothing runs on: of a lowest one alone */
+    uint64_t ring, head, asked; /* Falkon: its requests, of which there is room for cores; Sparrow: ring is where its targets are */
     uint32_t up;         /* MANY_NONE: it is the root */
     uint32_t first, n;   /* its children: dispatchers, or nodes of a lowest one */
     uint16_t lowest, at_work;
@@ -73,7 +74,8 @@ typedef struct many {
     many_group               group[255];
     uint64_t                 nodes, cores, chiefs, levels;
     double                   power; /* cores times their speeds */
-    uint64_t                 below, dispatch, task, give, nudge, sample; /* ticks, but for below */
+    uint64_t                 below, dispatch, task, give, nudge, sample, hand, store; /* ticks, but for below */
+    uint64_t                 ring_size, servers; /* of the tables below */
     uint64_t                 hop_load, hop_task; /* a message to a place one hop away */
     htc__scale_drawer        length;
     uint64_t                 stream, id_mask;
@@ -89,11 +91,13 @@ typedef struct many {
     many_seat  *seat;
     many_chief *chief;
     uint32_t   *busy_list; /* central: the first seat with so many busy cores */
+    uint32_t   *ring;     /* Falkon: executors that have asked; Sparrow: nodes that tasks go to */
+    uint64_t   *until;    /* CloudKon: each server of the queue has something to do until then */
     uint64_t   *batch_at; /* when each batch was submitted; NULL: nobody asks */
     struct many_state {
         uint64_t submitted, started, ended;
         uint64_t work; /* lengths of tasks that have begun, in ticks, before a node's speed */
-        uint64_t rounds, steals, stolen, nudges;
+        uint64_t rounds, steals, stolen, nudges, placed; /* placed: tasks that a scheduler has taken, or a first dispatcher handed on */
         uint64_t sampled_at, sampled_ended;
         uint32_t spans, span_free, spans_used, fewest; /* spans: there is room for; fewest: nobody has a list below that */
     } now;
@@ -173,6 +177,26 @@ void htc__many_begin_seated(many *m);
 /* Dispatchers of a tree over so many nodes; and each of them. */
 uint64_t htc__many_chiefs(uint64_t nodes, uint64_t fanout, uint64_t *levels);
 void     htc__many_seat(many *m);
+
+/* The one that the next task of a lowest dispatcher goes to: there is one with room. And so many of its cores are busy now. */
+uint32_t htc__many_free_seat(many *m, uint32_t chief);
+void     htc__many_seat_busy(many *m, uint32_t node, uint32_t busy);
+/* A task is on its way to a node's queue; the first that is has arrived there. A task of a node that does not steal has ended. */
+void htc__many_send_one(many *m, uint32_t node, uint64_t number);
+void htc__many_take_one(many *m, uint32_t node);
+void htc__many_end_kept(many *m, uint32_t node);
+
+/* manytask_others.c: the systems that the paper compares with. */
+void htc__many_begin_other(many *m);
+void htc__many_other_step(many *m, uint32_t node);
+void htc__many_other_ends(many *m, uint32_t node);
+void htc__many_other_dispatched(many *m, uint32_t chief);
+void htc__many_other_arrived(many *m, uint32_t chief);
+
+static inline int htc__many_is_other(const many *m)
+{
+    return m->options.architecture >= HTC_SIM_MANYTASK_FALKON;
+}
 
 void htc__many_event(htc_scale *scale, void *ctx, uint32_t id);
 void htc__many_begin(many *m);

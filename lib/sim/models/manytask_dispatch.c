@@ -32,7 +32,7 @@ static int has_room(const many *m, uint32_t i)
 }
 
 /* One that has room is in a list. */
-static void set_busy(many *m, uint32_t i, uint32_t busy)
+void htc__many_seat_busy(many *m, uint32_t i, uint32_t busy)
 {
     if (m->chiefs > 1) {
         m->seat[i].busy = busy;
@@ -53,8 +53,9 @@ static int is_freer(uint64_t a_load, uint64_t a_cores, uint64_t b_load, uint64_t
     return (double)a_load * (double)b_cores < (double)b_load * (double)a_cores;
 }
 
-static uint32_t least_busy_node(many *m, const many_chief *c)
+uint32_t htc__many_free_seat(many *m, uint32_t chief)
 {
+    const many_chief *c = &m->chief[chief];
     if (m->chiefs == 1) {
         while (m->busy_list[m->now.fewest] == MANY_NONE)
             m->now.fewest++;
@@ -97,10 +98,10 @@ static void send_down(many *m, uint32_t c)
 /* The end of the task is known here, and its core free, when its result has arrived: it runs as much later as the result is on its way. */
 static void send_to_node(many *m, uint32_t c)
 {
-    uint32_t i = least_busy_node(m, &m->chief[c]);
+    uint32_t i = htc__many_free_seat(m, c);
     uint64_t way = m->hop_task + m->hop_load;
     m->chief[c].free--;
-    set_busy(m, i, m->seat[i].busy + 1);
+    htc__many_seat_busy(m, i, m->seat[i].busy + 1);
     if (m->options.shape.x) {
         uint32_t hops = htc__many_hops(m, m->options.root, i);
         way = htc__many_message(m, hops, m->options.task_bytes) + htc__many_message(m, hops, m->options.load_bytes);
@@ -155,7 +156,7 @@ void htc__many_end_seated(many *m, uint32_t i)
         c = c - (uint32_t)((m->nodes - 1) / m->options.fanout - i / m->options.fanout);
     htc_scale_messages(m->scale, 0, 2, 0);
     m->seat[i].ended++;
-    set_busy(m, i, m->seat[i].busy - 1);
+    htc__many_seat_busy(m, i, m->seat[i].busy - 1);
     m->chief[c].free++;
     for (uint32_t up = c; up != MANY_NONE; up = m->chief[up].up)
         m->chief[up].load--;
@@ -185,6 +186,8 @@ static void plant(many *m)
 {
     uint64_t f = m->options.fanout, below = m->nodes, end = m->chiefs, first_below = 0;
     for (uint64_t level = 0; level < m->levels; level++) {
+        if (m->options.architecture == HTC_SIM_MANYTASK_FALKON_TREE && level)
+            f = below; /* two levels, however many the lowest are */
         uint64_t n = (below + f - 1) / f, first = end - n;
         for (uint64_t i = 0; i < n; i++) {
             many_chief *c = &m->chief[first + i];
@@ -201,10 +204,21 @@ static void plant(many *m)
         first_below = first;
         end = first;
     }
+    uint64_t ring = 0;
+    for (uint64_t c = 0; c < m->chiefs; c++)
+        if (m->chief[c].lowest) {
+            m->chief[c].ring = ring;
+            ring += m->chief[c].cores;
+        }
 }
 
 void htc__many_seat(many *m)
 {
+    if (m->options.architecture == HTC_SIM_MANYTASK_SPARROW) {
+        for (uint64_t c = 0; c < m->chiefs; c++)
+            m->chief[c] = (many_chief){ .up = MANY_NONE, .ring = c * m->options.placed };
+        return;
+    }
     if (m->chiefs > 1) {
         plant(m);
         return;

@@ -25,11 +25,16 @@ static htc_status copy_options(const htc_sim_manytask_options *in, htc_sim_manyt
     o->dispatch_ns = o->dispatch_ns == 0 ? HTC_MS : o->dispatch_ns == HTC_NEVER ? 0 : o->dispatch_ns;
     o->fanout = o->fanout ? o->fanout : 32;
     o->tick_ns = o->tick_ns ? o->tick_ns : HTC_US;
+    o->hand_ns = o->hand_ns == 0 ? o->dispatch_ns : o->hand_ns == HTC_NEVER ? 0 : o->hand_ns;
+    o->schedulers = o->schedulers ? o->schedulers : 8;
+    o->probes = o->probes ? o->probes : 2;
+    o->placed = o->placed ? o->placed : 16;
     if (o->batch && o->below == 0)
         o->below = (o->batch + 4) / 5;
-    if (o->tasks < 1 || o->tasks >= UINT64_MAX / 2 || o->architecture > HTC_SIM_MANYTASK_HIERARCHICAL || o->layout > HTC_SIM_MANYTASK_RANDOM || !o->groups ||
+    if (o->tasks < 1 || o->tasks >= UINT64_MAX / 2 || o->architecture > HTC_SIM_MANYTASK_CLOUDKON || o->layout > HTC_SIM_MANYTASK_RANDOM || !o->groups ||
         o->n_groups < 1 || o->n_groups > 255 || (o->lengths && o->n_lengths < 1) || o->fanout < 2 || o->in_turn > 1 || o->tiles > 1 ||
-        (!o->lengths && htc_scale_law_check(&o->length) != HTC_OK) || o->latency_ns > HTC_NEVER / 4096)
+        (!o->lengths && htc_scale_law_check(&o->length) != HTC_OK) || o->latency_ns > HTC_NEVER / 4096 || o->schedulers > 65536 || o->probes > 1024 || o->placed > 65536 || o->servers > HTC_SIM_MANYTASK_NODES_MAX ||
+        (o->shape.x && (o->architecture == HTC_SIM_MANYTASK_SPARROW || o->architecture == HTC_SIM_MANYTASK_CLOUDKON)))
         return HTC_EINVAL;
     return HTC_OK;
 }
@@ -55,7 +60,7 @@ static htc_status copy_groups(many *m)
 
 static int is_queued(const many *m)
 {
-    return m->options.architecture == HTC_SIM_MANYTASK_DISTRIBUTED;
+    return m->options.architecture == HTC_SIM_MANYTASK_DISTRIBUTED || m->options.architecture == HTC_SIM_MANYTASK_SPARROW;
 }
 
 /* The points of a mesh are at least as many as the nodes. */
@@ -63,6 +68,39 @@ static int shape_holds(const many *m)
 {
     uint32_t hops;
     return !m->options.shape.x || htc_steal_hops(&m->options.shape, 0, (uint32_t)m->nodes - 1, &hops) == HTC_OK;
+}
+
+/* Dispatchers, and tables of the systems that are compared with. */
+static void plan(many *m)
+{
+    htc_sim_manytask_options *o = &m->options;
+    m->chiefs = 1;
+    switch (o->architecture) {
+    case HTC_SIM_MANYTASK_DISTRIBUTED:
+        m->chiefs = 0;
+        break;
+    case HTC_SIM_MANYTASK_HIERARCHICAL:
+        m->chiefs = htc__many_chiefs(m->nodes, o->fanout, &m->levels);
+        break;
+    case HTC_SIM_MANYTASK_FALKON:
+        m->ring_size = m->cores;
+        break;
+    case HTC_SIM_MANYTASK_FALKON_TREE:
+        m->chiefs = 1 + (m->nodes + o->fanout - 1) / o->fanout;
+        m->levels = 2;
+        m->ring_size = m->cores;
+        break;
+    case HTC_SIM_MANYTASK_SPARROW:
+        m->chiefs = o->schedulers;
+        m->ring_size = o->schedulers * (uint64_t)o->placed;
+        break;
+    case HTC_SIM_MANYTASK_CLOUDKON:
+        o->servers = o->servers ? o->servers : (uint32_t)m->nodes;
+        m->servers = o->servers;
+        break;
+    default:
+        break;
+    }
 }
 
 static htc_status known(const htc_sim_manytask_options *options, many *m)
@@ -80,10 +118,7 @@ static htc_status known(const htc_sim_manytask_options *options, many *m)
     if (m->options.steal)
         status = htc__options_copy(&m->steal, sizeof m->steal, m->options.steal, m->options.steal->size, sizeof m->steal.size);
     m->steal.size = sizeof m->steal;
-    if (m->options.architecture == HTC_SIM_MANYTASK_HIERARCHICAL)
-        m->chiefs = htc__many_chiefs(m->nodes, m->options.fanout, &m->levels);
-    else
-        m->chiefs = !is_queued(m);
+    plan(m);
     m->batches = m->options.begun && m->options.batch ? (m->options.tasks - 1) / m->options.batch + 1 : 0;
     m->length = htc__scale_drawer_of(&m->options.length, m->options.tick_ns);
     m->stream = htc__scale_stream(m->options.seed, MANY_LENGTHS);
@@ -122,7 +157,7 @@ static uint64_t running_max(const many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
     uint64_t                        most = smaller(m->cores, o->tasks), lowest = m->chiefs > 1 ? (m->nodes + o->fanout - 1) / o->fanout : 1, ticks = o->dispatch_ns / o->tick_ns;
-    if (is_queued(m) || ticks == 0)
+    if (is_queued(m) || ticks == 0 || htc__many_is_other(m))
         return most;
     uint64_t hops = o->shape.x ? (uint64_t)o->shape.x + o->shape.y + o->shape.z : 1;
     double   extra = (2.0 * (double)o->latency_ns * (double)hops + (double)o->task_ns + 2e9 * ((double)o->task_bytes + o->load_bytes) / (double)o->bytes_per_s) / (double)o->tick_ns;
@@ -130,11 +165,43 @@ static uint64_t running_max(const many *m)
     return each * (double)lowest < (double)most ? (uint64_t)(each * (double)lowest) : most;
 }
 
+/* Sparrow: tasks that are on their way at once. */
+static uint64_t pushed_max(const many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    double                          tick = (double)o->tick_ns, wire = 1e9 / (double)o->bytes_per_s;
+    double                          cycle = ((2 * ((double)o->latency_ns + wire * o->load_bytes) + (double)o->placed * (double)o->dispatch_ns) / tick) - 3;
+    double                          batches = cycle >= 1 ? 2 + ((double)o->latency_ns + wire * o->task_bytes) / tick / cycle : 1e18;
+    double                          most = batches * o->schedulers * o->placed;
+    return most < (double)o->tasks ? (uint64_t)most : o->tasks;
+}
+
+static uint64_t other_events(const many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    double                          message = ((double)o->latency_ns + 1e9 * o->task_bytes / (double)o->bytes_per_s) / (double)o->tick_ns;
+    uint64_t                        running = smaller(m->cores, o->tasks), hand = o->hand_ns / o->tick_ns, hops = o->shape.x ? (uint64_t)o->shape.x + o->shape.y + o->shape.z : 1;
+    switch (o->architecture) {
+    case HTC_SIM_MANYTASK_SPARROW:
+        return running + o->schedulers + pushed_max(m);
+    case HTC_SIM_MANYTASK_CLOUDKON:
+        return m->cores;
+    case HTC_SIM_MANYTASK_FALKON_TREE: {
+        double handed = hand ? message * (double)hops / (double)hand + 4 : 1e18;
+        return running + m->chiefs + (handed < (double)o->tasks ? (uint64_t)handed : o->tasks);
+    }
+    default:
+        return running + m->chiefs;
+    }
+}
+
 static htc_scale_options engine_of(many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
     uint64_t                        events = running_max(m) + 8;
-    if (is_queued(m))
+    if (htc__many_is_other(m))
+        events = other_events(m) + 8;
+    else if (is_queued(m))
         events += m->nodes * (PER_NODE + (o->nudge_ns ? NUDGES_MAX : 0));
     else
         events += m->chiefs * 3 + (m->chiefs > 1 && o->dispatch_ns < o->tick_ns ? o->tasks : (uint64_t)(m->chiefs > 1) * m->chiefs * (1 + o->latency_ns / (o->dispatch_ns + 1)) * 2);
@@ -153,9 +220,9 @@ static uint32_t cores_max(const many *m)
 
 static uint64_t tables(const many *m)
 {
-    uint64_t tiles = (m->options.tiles ? m->nodes * sizeof *m->tile : 0) + m->batches * sizeof *m->batch_at;
+    uint64_t tiles = (m->options.tiles ? m->nodes * sizeof *m->tile : 0) + m->batches * sizeof *m->batch_at + m->ring_size * sizeof *m->ring + m->servers * sizeof *m->until;
     if (is_queued(m))
-        return tiles + LINE + m->nodes * (sizeof *m->node + sizeof *m->waiting + sizeof *m->asked + sizeof *m->load + sizeof *m->span) + SPANS * sizeof *m->span;
+        return tiles + LINE + m->nodes * (sizeof *m->node + sizeof *m->waiting + sizeof *m->asked + sizeof *m->load + sizeof *m->span) + SPANS * sizeof *m->span + m->chiefs * sizeof *m->chief;
     return tiles + m->nodes * sizeof *m->seat + m->chiefs * sizeof *m->chief + (cores_max(m) + (size_t)1) * sizeof *m->busy_list;
 }
 
@@ -191,6 +258,8 @@ static void close_model(many *m)
     htc__free(&m->env, m->busy_list, (cores_max(m) + (size_t)1) * sizeof *m->busy_list);
     htc__free(&m->env, m->tile, m->nodes * sizeof *m->tile);
     htc__free(&m->env, m->batch_at, m->batches * sizeof *m->batch_at);
+    htc__free(&m->env, m->ring, m->ring_size * sizeof *m->ring);
+    htc__free(&m->env, m->until, m->servers * sizeof *m->until);
 }
 
 static int open_queued(many *m)
@@ -203,7 +272,8 @@ static int open_queued(many *m)
     m->span = htc__alloc_raw(&m->env, (m->nodes + SPANS) * sizeof *m->span);
     m->now.spans = m->span ? (uint32_t)m->nodes + SPANS : 0;
     m->now.span_free = MANY_NONE;
-    return m->node && m->waiting && m->asked && m->load && m->span;
+    m->chief = m->chiefs ? htc__alloc(&m->env, m->chiefs * sizeof *m->chief) : NULL;
+    return (m->chief || !m->chiefs) && m->node && m->waiting && m->asked && m->load && m->span;
 }
 
 static int open_seated(many *m)
@@ -213,6 +283,15 @@ static int open_seated(many *m)
     m->busy_list = htc__alloc_raw(&m->env, (cores_max(m) + (size_t)1) * sizeof *m->busy_list);
     m->now.fewest = cores_max(m);
     return m->seat && m->chief && m->busy_list;
+}
+
+static int open_others(many *m)
+{
+    if (m->ring_size)
+        m->ring = htc__alloc(&m->env, m->ring_size * sizeof *m->ring);
+    if (m->servers)
+        m->until = htc__alloc(&m->env, m->servers * sizeof *m->until);
+    return (m->ring || !m->ring_size) && (m->until || !m->servers);
 }
 
 static void fill(many *m)
@@ -227,8 +306,11 @@ static void fill(many *m)
                 m->node[i] = (many_node){ .more = MANY_NONE, .last = MANY_NONE, .idle = m->group[g].cores, .other = MANY_NONE, .loot = MANY_NONE, .group = (uint8_t)g };
         }
     }
-    if (!m->seat)
+    if (!m->seat) {
+        if (m->chief)
+            htc__many_seat(m);
         return;
+    }
     for (uint32_t i = 0; i <= cores_max(m); i++)
         m->busy_list[i] = MANY_NONE;
     htc__many_seat(m);
@@ -258,11 +340,13 @@ static htc_status open_model(many *m, htc_error *error)
         m->tile = htc__alloc_raw(&m->env, m->nodes * sizeof *m->tile);
     if (m->batches)
         m->batch_at = htc__alloc(&m->env, m->batches * sizeof *m->batch_at);
-    if (!(is_queued(m) ? open_queued(m) : open_seated(m)) || (m->options.tiles && !m->tile) || (m->batches && !m->batch_at))
+    if (!(is_queued(m) ? open_queued(m) : open_seated(m)) || (m->options.tiles && !m->tile) || (m->batches && !m->batch_at) || !open_others(m))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
     m->dispatch = ticks(m, m->options.dispatch_ns);
     m->task = ticks(m, m->options.task_ns);
     m->give = ticks(m, m->options.give_ns);
+    m->hand = ticks(m, m->options.hand_ns);
+    m->store = ticks(m, m->options.store_ns);
     m->nudge = m->options.nudge_ns && !ticks(m, m->options.nudge_ns) ? 1 : ticks(m, m->options.nudge_ns);
     m->sample = m->options.sample_ns && !ticks(m, m->options.sample_ns) ? 1 : ticks(m, m->options.sample_ns);
     m->hop_load = htc__many_message(m, 1, m->options.load_bytes);
@@ -282,7 +366,7 @@ static uint64_t print_of(const many *m)
     uint64_t numbers[] = { o->architecture, o->layout, o->tasks, o->n_lengths, o->batch, m->below, o->root, o->shape.x, o->shape.y, o->shape.z, o->shape.wrap, o->latency_ns,
                            o->bytes_per_s, o->load_bytes, o->task_bytes, o->each_bytes, o->in_turn, m->dispatch, m->task, m->give, m->nudge, o->fanout, m->sample,
                            m->steal.poll_ns, m->steal.poll_ns_max, m->steal.at_ceiling, m->steal.neighbours, m->steal.degree, m->steal.amount, m->steal.near_workers,
-                           m->batches, m->steal.hops, m->steal.shape.x, m->steal.shape.y, m->steal.shape.z, m->steal.shape.wrap };
+                           m->batches, m->hand, m->store, o->schedulers, o->probes, o->placed, o->servers, m->steal.hops, m->steal.shape.x, m->steal.shape.y, m->steal.shape.z, m->steal.shape.wrap };
     uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
     print = htc_hash64((htc_bytes){ &o->length, sizeof o->length }, print);
     for (size_t i = 0; i < o->n_groups; i++)
@@ -342,6 +426,12 @@ static htc_status move_model(many *m, const htc_scale_tape *tape)
     uint32_t room = m->now.spans;
     m->now = state;
     status = m->node ? move_queued(m, tape, room) : move_seated(m, tape);
+    if (status == HTC_OK && m->node && m->chief)
+        status = tape->move(tape->ctx, m->chief, m->chiefs * sizeof *m->chief);
+    if (status == HTC_OK && m->ring)
+        status = tape->move(tape->ctx, m->ring, m->ring_size * sizeof *m->ring);
+    if (status == HTC_OK && m->until)
+        status = tape->move(tape->ctx, m->until, m->servers * sizeof *m->until);
     if (status == HTC_OK && m->batches)
         status = tape->move(tape->ctx, m->batch_at, m->batches * sizeof *m->batch_at);
     return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;

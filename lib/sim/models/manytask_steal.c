@@ -257,6 +257,44 @@ void htc__many_begin_queued(many *m)
         look_for_tasks(m, i);
 }
 
+/* ---- tasks that others push ---- */
+
+/* Messages with tasks are equally fast: they arrive in the order in which they were sent. */
+void htc__many_send_one(many *m, uint32_t i, uint64_t number)
+{
+    many_node *v = &m->node[i];
+    uint32_t   s = take_span(m);
+    if (s == MANY_NONE)
+        return;
+    m->span[s] = (many_span){ .first = number, .n = 1, .before = MANY_NONE, .next = MANY_NONE };
+    *(v->loot == MANY_NONE ? &v->loot : &m->span[v->other].next) = s;
+    v->other = s;
+}
+
+void htc__many_take_one(many *m, uint32_t i)
+{
+    many_node *v = &m->node[i];
+    uint32_t   s = v->loot;
+    if (s == MANY_NONE) /* there was no memory for it */
+        return;
+    uint64_t number = m->span[s].first;
+    v->loot = m->span[s].next;
+    drop_span(m, s);
+    append(m, v, number, 1);
+    m->waiting[i]++;
+    start_all(m, i);
+}
+
+void htc__many_end_kept(many *m, uint32_t i)
+{
+    many_node *v = &m->node[i];
+    v->ended++;
+    if (m->waiting[i])
+        start_next(m, i, v);
+    else
+        v->idle++;
+}
+
 /* ---- rounds ---- */
 
 /* The loads as they are when the nearest hears of it; the round goes on when all answers are there. */
