@@ -81,6 +81,7 @@ typedef struct htc_sim_manytask_sample {
     double          rate;     /**< tasks that have ended since the sample before, a second */
     const uint32_t *busy_of;  /**< cores of each node that are busy, by number (options.tiles); lent for the call; NULL: not asked for */
     uint64_t        nodes;    /**< how many these are */
+    uint64_t        grid;     /**< all of this is of this one alone */
 } htc_sim_manytask_sample;
 
 /** A task has begun, or its core is taken for it. */
@@ -91,6 +92,7 @@ typedef struct htc_sim_manytask_task {
     htc_ns   begin;  /**< virtual time */
     htc_ns   end;    /**< at which it will end */
     htc_ns   submitted; /**< at which its batch was; 0: at the beginning */
+    uint64_t grid;   /**< of which number and node are */
 } htc_sim_manytask_task;
 
 /** What is run; every field's zero is a default. The costs' defaults are those of the published simulator. */
@@ -126,7 +128,7 @@ typedef struct htc_sim_manytask_options {
     htc_ns   tick_ns;      /**< length of a tick; 0: 1 us */
     htc_ns   sample_ns;    /**< between calls of sample; 0: none */
     /**
-     * Take a sample. NULL: none.
+     * Take a sample. NULL: none. Those of several grids are taken at the same time, if the host has threads; so are tasks told.
      *
      * @param[in] ctx     of the options
      * @param[in] sample  lent for the call
@@ -149,6 +151,8 @@ typedef struct htc_sim_manytask_options {
     uint32_t probes;       /**< Sparrow: nodes that are asked for each task, at most 1024; 0: 2 */
     uint32_t placed;       /**< Sparrow: tasks that are placed at a time, at most 65536; 0: 16 */
     uint32_t servers;      /**< CloudKon: of the queue; 0: as many as nodes */
+    uint32_t grids;        /**< so many machines of these groups side by side, each with so many tasks and its own dispatchers or thieves; they share nothing, and run at
+                                the same time if the host has threads. At most 256; 0: 1 */
 } htc_sim_manytask_options;
 
 /** How it went. */
@@ -156,7 +160,7 @@ typedef struct htc_sim_manytask_report {
     size_t   size;        /**< sizeof(htc_sim_manytask_report), set by the caller */
     uint32_t interrupted; /**< 1: the host has stopped it, and this is what there was */
     uint32_t reserved;    /**< 0 */
-    uint64_t nodes;       /**< of all groups */
+    uint64_t nodes;       /**< of all groups and grids */
     uint64_t cores;       /**< of all nodes */
     uint64_t memory;      /**< bytes of the model and the engine */
     uint64_t rounds;      /**< of thieves, in which somebody was asked */
@@ -187,7 +191,7 @@ HTC_API htc_status htc_sim_manytask_memory(const htc_sim_manytask_options *optio
  * @param[in]  env      its allocator alone is looked at (NULL: malloc)
  * @param[in]  options  borrowed
  * @param[out] report   filled as far as its size says
- * @param[out] ended    the tasks that each node has ended, one for each node, caller-allocated; NULL is fine
+ * @param[out] ended    the tasks that each node has ended, one for each node of each grid, caller-allocated; NULL is fine
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL if something is missing or out of range, or what a policy chooses is; HTC_EFORMAT: the
  *         checkpoint is not of these options; HTC_ECORRUPT; what a tape or a policy answers; HTC_ETOOBIG: it needs more memory than host.memory_max, or more

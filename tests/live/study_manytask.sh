@@ -102,6 +102,21 @@ sed -E 's/"(seconds|task_ns)":\{[^}]*\}//g' "$dir/out" > "$dir/one"
 ends 0 "${many[@]}" -j 2
 sed -E 's/"(seconds|task_ns)":\{[^}]*\}//g' "$dir/out" | cmp "$dir/one" - || fail "two processes come to another table than one"
 
+# Grids side by side: the same on one thread and on two, and in pieces.
+ends 0 manytask --grids 5 --nodes 40 --cores 20 --per-core 20 --length 1s -j 1 --json --plot "$dir/one_thread"
+hash=$(hash_of)
+grep -q '"grids":5,"nodes":200,"cores":4000,.*"tasks":80000,"ended":80000,' "$dir/out" || fail "five grids are not five times as large"
+ends 0 manytask --grids 5 --nodes 40 --cores 20 --per-core 20 --length 1s -j 2 --json --plot "$dir/two_threads"
+[ "$(hash_of)" = "$hash" ] || fail "two threads come to another run than one"
+cmp "$dir/one_thread/utilisation.csv" "$dir/two_threads/utilisation.csv" || fail "two threads come to another course than one"
+python3 - "$dir/one_thread/utilisation.csv" << 'PY'
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+assert max(int(r["busy"]) for r in rows) > 3900 and int(rows[-1]["ended"]) == 80000 and all(int(r["busy"]) <= 4000 for r in rows)
+PY
+ends 2 manytask --grids 2 --tiles on
+says "tiles and the log of tasks are those of one grid"
+
 # In pieces it is the same run, with the same course, tiles and file of tasks.
 pieces=(manytask --nodes 200 --cores 100 --per-core 150 --length "exponential 100s" --tiles on --tasks-log)
 ends 0 "${pieces[@]}" "$dir/whole.csv" --json --plot "$dir/whole"

@@ -2,8 +2,27 @@
 #include "race.h"
 #include "scale_crowd.h"
 
+#include "htcsched/sim_manytask.h"
+
+/* Grids of nodes that steal, each a part. */
+static void run_grids(void)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 20, .cores = 3 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 2000, .grids = 3, .nudge_ns = 10 * HTC_MS,
+                                       .length = { HTC_SCALE_EXPONENTIAL, 0, 1e9, 0 } };
+    htc_sim_manytask_report      alone = { .size = sizeof alone }, both = alone;
+    pair                         p;
+    htc_scale_host               host = { .size = sizeof host, .parallel = in_pair, .ctx = &p };
+    race_check(htc_sim_manytask_run(NULL, &o, &alone, NULL, NULL) == HTC_OK && pair_open(&p) == 0, "grids on one thread");
+    o.host = &host;
+    race_check(htc_sim_manytask_run(NULL, &o, &both, NULL, NULL) == HTC_OK, "grids on two threads");
+    pair_close(&p);
+    race_check(alone.scale.hash == both.scale.hash && !both.scale.wrong[0], "two threads come to other grids than one: %s", both.scale.wrong);
+}
+
 int main(void)
 {
+    run_grids();
     static crowd     c;
     htc_scale_report alone = { .size = sizeof alone }, both = alone;
     for (int threads = 0; threads < 2; threads++) {

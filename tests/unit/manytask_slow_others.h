@@ -131,7 +131,7 @@ static inline void slow_loads(slow_others *x, const slow_event *e)
     slow    *s = x->s;
     uint32_t asked[SLOW_NODES], n = s->o->probes * e->n < s->nodes ? (uint32_t)(s->o->probes * e->n) : s->nodes;
     int64_t  load[SLOW_NODES];
-    htc_rng  rng = { htc__scale_draw(htc__scale_stream(s->o->seed, (s->nodes + (uint64_t)e->other) << 2 | 1), e->wait) };
+    htc_rng  rng = { htc__scale_draw(htc__scale_stream(s->o->seed, ((UINT64_C(1) << 40) + e->other) << 2 | 1), e->wait) };
     slow_event push = *e;
     htc_steal_pick(&rng, s->nodes + 1, s->nodes, n, asked);
     s->messages += 2 * n;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "alloc_fail.h"
+#include "../scale_crowd.h"
 #include "manytask_slow_others.h"
 #include "property.h"
 
@@ -231,13 +232,16 @@ Test(sim_manytask, sparrow_places_better_with_more_probes)
 {
     const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 64, .cores = 1 };
     htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_SPARROW, .groups = &g, .n_groups = 1, .tasks = 6400, .length = { HTC_SCALE_UNIFORM, 0, 1e9, 1 },
-                                       .placed = 8, .probes = 1 };
-    double                       one = ran(&o, NULL).efficiency, two, stealing;
-    o.probes = 2;
-    two = ran(&o, NULL).efficiency;
-    o.architecture = HTC_SIM_MANYTASK_DISTRIBUTED;
-    stealing = ran(&o, NULL).efficiency;
-    cr_expect(one < two && two < stealing && stealing > 0.95, "%g, %g, %g", one, two, stealing);
+                                       .placed = 8 };
+    double                       mean[4] = { 0 };
+    for (o.seed = 1; o.seed <= 20; o.seed++) {
+        o.architecture = HTC_SIM_MANYTASK_SPARROW;
+        for (o.probes = 1; o.probes <= 4; o.probes *= 2)
+            mean[o.probes / 2] += ran(&o, NULL).efficiency / 20;
+        o.architecture = HTC_SIM_MANYTASK_DISTRIBUTED;
+        mean[3] += ran(&o, NULL).efficiency / 20;
+    }
+    cr_expect(mean[0] < mean[1] && mean[1] < mean[2] && mean[2] < mean[3] && mean[3] > 0.95, "%g, %g, %g, %g", mean[0], mean[1], mean[2], mean[3]);
 }
 
 /* Speeds: a node of twice the speed ends twice the tasks, and the ideal counts it twice. */
@@ -521,11 +525,59 @@ Test(sim_manytask, a_mesh_needs_wide_neighbourhoods)
 Test(sim_manytask, is_the_same_run_everywhere)
 {
     static const uint64_t        expected[7] = { UINT64_C(2318649320816598647), UINT64_C(15735557984088054103), UINT64_C(1541618234477240022), UINT64_C(10799757526224526786),
-                                                     UINT64_C(13626138387571087197), UINT64_C(14675068080700409598), UINT64_C(16962511604740303763) };
+                                                     UINT64_C(13626138387571087197), UINT64_C(859442388469107951), UINT64_C(16962511604740303763) };
     const htc_sim_manytask_group g[] = { { .size = sizeof *g, .nodes = 100, .cores = 8 }, { .size = sizeof *g, .nodes = 50, .cores = 16, .speed = 1.5 } };
     htc_sim_manytask_options     o = { .size = sizeof o, .seed = 5, .groups = g, .n_groups = 2, .tasks = 30000, .length = { HTC_SCALE_LOGNORMAL, 0, 10e9, 0.8 }, .nudge_ns = 10 * HTC_MS };
     for (o.architecture = 0; o.architecture < 7; o.architecture++)
         cr_expect(eq(u64, ran(&o, NULL).scale.hash, expected[o.architecture]), "architecture %u", o.architecture);
+}
+
+/* ---- several grids ---- */
+
+static int same_counts(const htc_sim_manytask_report *a, const htc_sim_manytask_report *b)
+{
+    return a->rounds == b->rounds && a->stolen == b->stolen && a->nudges == b->nudges && a->cv == b->cv && a->efficiency == b->efficiency && a->scale.sent == b->scale.sent &&
+           a->scale.makespan == b->scale.makespan && a->scale.hash == b->scale.hash;
+}
+
+/* Grids share nothing: on one thread and on two it is the same run, the first one is what it is alone, and each has other draws. */
+Test(sim_manytask, grids_are_the_same_run_on_two_threads)
+{
+    uint64_t others = 0;
+    PROPERTY (rng, 60) {
+        any_run        a;
+        pair           p;
+        htc_scale_host host = { .size = sizeof host, .parallel = in_pair, .ctx = &p };
+        uint64_t       alone[SLOW_NODES], ended[4 * SLOW_NODES], both[4 * SLOW_NODES], sum = 0;
+        draw_run(&rng, &a);
+        htc_sim_manytask_report one = ran(&a.o, alone);
+        a.o.grids = 2 + (uint32_t)htc_rng_below(&rng, 3);
+        htc_sim_manytask_report r = ran(&a.o, ended);
+        cr_assert(pair_open(&p) == 0);
+        a.o.host = &host;
+        htc_sim_manytask_report twice = ran(&a.o, both);
+        HOLDS(pair_close(&p) > 0);
+        HOLDS(same_counts(&r, &twice) && memcmp(ended, both, a.o.grids * a.nodes * sizeof *ended) == 0);
+        HOLDS(memcmp(ended, alone, a.nodes * sizeof *ended) == 0 && r.scale.makespan >= one.scale.makespan && r.nodes == a.o.grids * a.nodes);
+        for (uint64_t i = 0; i < a.o.grids * a.nodes; i++)
+            sum += ended[i];
+        HOLDS(sum == a.o.grids * a.o.tasks && r.scale.ended == sum);
+        others += memcmp(ended, ended + a.nodes, a.nodes * sizeof *ended) != 0;
+    }
+    cr_expect(others > property_times(10), "%llu", (unsigned long long)others);
+}
+
+/* Two dispatchers do twice as much as one: the second half of the paper's way out of a dispatcher that saturates. */
+Test(sim_manytask, grids_add_up)
+{
+    const htc_sim_manytask_group whole = { .size = sizeof whole, .nodes = 64, .cores = 100 }, quarter = { .size = sizeof quarter, .nodes = 16, .cores = 100 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .groups = &whole, .n_groups = 1, .tasks = 64000, .length.mean_ns = 1e9 };
+    double                       one = ran(&o, NULL).throughput;
+    o.groups = &quarter;
+    o.tasks = 16000;
+    o.grids = 4;
+    double four = ran(&o, NULL).throughput;
+    cr_expect(four > 3.5 * one, "%g, %g", one, four);
 }
 
 /* ---- submission ---- */
@@ -669,6 +721,7 @@ Test(sim_manytask, ends_without_memory)
         size_t                   n = 1;
         o.architecture = architecture;
         o.tiles = 1;
+        o.grids = 1 + architecture % 2;
         for (; status != HTC_OK; n++) {
             alloc_fail              f = alloc_fail_at(n);
             htc_env                 env = alloc_fail_env(&f);
@@ -736,11 +789,12 @@ Test(sim_manytask, goes_on_from_a_checkpoint_to_the_same_end)
     PROPERTY (rng, 100) {
         any_run                  a;
         htc_sim_manytask_report  whole, part = { .size = sizeof part };
-        uint64_t                 ended[SLOW_NODES], part_ended[SLOW_NODES];
+        uint64_t                 ended[3 * SLOW_NODES], part_ended[3 * SLOW_NODES];
         draw_run(&rng, &a);
         htc_sim_manytask_options o = htc_rng_below(&rng, 4) ? a.o : scattered(&g);
         uint64_t sum = 0;
         o.tasks += 1000 + htc_rng_below(&rng, 4000);
+        o.grids = 1 + (uint32_t)htc_rng_below(&rng, 3);
         o.begun = add_submission;
         o.ctx = &sum;
         whole = ran(&o, ended);

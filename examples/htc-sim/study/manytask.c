@@ -25,6 +25,7 @@ static const setting table[] = {
     { "machine.nodes", SET_COUNT, "1024", 1, 268435456, "a number from 1 to 268435456" },
     { "machine.cores", SET_COUNT, "1000", 1, 2147483648.0, "a number from 1 to 2147483648" },
     { "machine.speed", SET_REAL, "1", 0.000001, 1e6, "a number from 0.000001 to 1000000" },
+    { "machine.grids", SET_COUNT, "1", 1, 256, "a number from 1 to 256" },
     { "machine.fanout", SET_COUNT, "32", 2, 1e9, "a number from 2 to 10^9" },
     { "group.*.nodes", SET_COUNT, "1", 1, 268435456, "a number from 1 to 268435456" },
     { "group.*.cores", SET_COUNT, "1", 1, 2147483648.0, "a number from 1 to 2147483648" },
@@ -105,8 +106,8 @@ static int groups_of(many_study *m, settings *s, htc_error *error)
         m->nodes += m->groups[i].nodes;
         m->cores += m->groups[i].nodes * m->groups[i].cores;
     }
-    if (m->nodes > HTC_SIM_MANYTASK_NODES_MAX || m->cores > HTC_SIM_MANYTASK_CORES_MAX)
-        return refuse(error, HTC_ECONFIG, "there are more than 2^28 nodes or 2^31 cores", "lower machine.nodes or machine.cores");
+    if (m->nodes > HTC_SIM_MANYTASK_NODES_MAX / m->options.grids || m->cores > HTC_SIM_MANYTASK_CORES_MAX / m->options.grids)
+        return refuse(error, HTC_ECONFIG, "there are more than 2^28 nodes or 2^31 cores", "lower machine.nodes, machine.cores or machine.grids");
     return 1;
 }
 
@@ -252,12 +253,14 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     m->report.size = sizeof m->report;
     m->architecture = settings_choice(s, "machine.architecture");
     m->options = (htc_sim_manytask_options){ .size = sizeof m->options, .seed = seed, .architecture = m->architecture, .steal = &m->steal,
-                                             .fanout = (uint32_t)settings_count(s, "machine.fanout"), .tiles = settings_choice(s, "sim.tiles") };
+                                             .fanout = (uint32_t)settings_count(s, "machine.fanout"), .grids = (uint32_t)settings_count(s, "machine.grids"), .tiles = settings_choice(s, "sim.tiles") };
     if (drawn) /* of many runs there is one file */
         snprintf(m->log_path, sizeof m->log_path, "%s", settings_text(s, "sim.log"));
     costs_of(&m->options, s);
     if (m->options.tick_ns == 0)
         refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 1us");
+    else if (m->options.grids > 1 && (m->options.tiles || m->log_path[0]))
+        refuse(error, HTC_ECONFIG, "tiles and the log of tasks are those of one grid", "set machine.grids to 1, or leave out sim.tiles and sim.log");
     else if (groups_of(m, s, error) && mesh_of(m, s, error) && steal_of(m, s, error) && workload_of(m, s, error) && many_course_open(m, error)) {
         m->options.sample_ns = sample_of(m, s);
         return m;
@@ -346,6 +349,7 @@ static const model_option options[] = {
     { "architecture", "NAME", "machine.architecture", "central, distributed, hierarchical, falkon, falkon_tree, sparrow or cloudkon (distributed)" },
     { "nodes", "N", "machine.nodes", "of the machine (1024)" },
     { "cores", "N", "machine.cores", "of each node (1000)" },
+    { "grids", "N", "machine.grids", "such machines side by side, each with its own tasks and dispatchers or thieves (1)" },
     { "fanout", "N", "machine.fanout", "of a tree of dispatchers (32)" },
     { "mesh", "N", "mesh.dimensions", "nodes are the points of a mesh of 2 or 3 dimensions, and messages go hop by hop (0)" },
     { "policy", "NAME", "steal.policy", "random, one, two, log2, sqrt, static, mesh-2d, mesh-3d or near (random)" },

@@ -39,7 +39,7 @@ typedef struct many_study {
     htc_steal_options        steal;
     htc_registry            *registry; /* of policies by name */
     htc_sim_manytask_report  report;
-    many_course             *course;
+    many_course             *course; /* of each grid */
     many_tiles               map;
     uint32_t                 architecture; /* as the settings have it */
     char                     log_path[1024];
@@ -55,6 +55,8 @@ extern const char *const many_architectures[];
 /* manytask_course.c. Each with an answer: 1; 0: error. */
 int        many_course_open(many_study *m, htc_error *error);
 void       many_course_close(many_study *m);
+/* That of all grids together, in at most so many steps: it is the caller's. NULL: no memory. */
+many_course *many_course_of_all(const many_study *m);
 void       many_course_keep(void *ctx, const htc_sim_manytask_sample *s);
 void       many_course_task(void *ctx, const htc_sim_manytask_task *t);
 htc_status many_course_move(many_study *m, const htc_scale_tape *tape);

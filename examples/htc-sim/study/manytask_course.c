@@ -47,11 +47,11 @@ static int open_map(many_study *m)
 
 int many_course_open(many_study *m, htc_error *error)
 {
-    m->course = calloc(1, sizeof *m->course);
-    if (m->course && (!m->options.tiles || open_map(m))) {
-        m->course->every = m->course->frame_every = 1;
+    m->course = calloc(m->options.grids, sizeof *m->course);
+    for (uint32_t g = 0; m->course && g < m->options.grids; g++)
+        m->course[g].every = m->course[g].frame_every = 1;
+    if (m->course && (!m->options.tiles || open_map(m)))
         return 1;
-    }
     return refuse(error, HTC_ENOMEM, "no memory for the course of the run", "make it smaller");
 }
 
@@ -123,7 +123,7 @@ static uint64_t working_nodes(const htc_sim_manytask_sample *s)
 void many_course_keep(void *ctx, const htc_sim_manytask_sample *s)
 {
     many_study  *m = ctx;
-    many_course *c = m->course;
+    many_course *c = &m->course[s->grid];
     uint64_t     working = working_nodes(s);
     if (s->busy_of && s->queued) {
         c->starved += 1 - (double)working / (double)s->nodes;
@@ -143,6 +143,33 @@ void many_course_keep(void *ctx, const htc_sim_manytask_sample *s)
     c->queued[c->n] = s->queued;
     c->ended[c->n] = s->ended;
     c->working[c->n++] = working;
+}
+
+/* The sample of a course that holds then. */
+static size_t sample_at(const many_course *c, double at, size_t from)
+{
+    while (from + 1 < c->n && c->at[from + 1] <= at)
+        from++;
+    return from;
+}
+
+many_course *many_course_of_all(const many_study *m)
+{
+    many_course *all = malloc(sizeof *all);
+    uint32_t     longest = 0;
+    for (uint32_t g = 1; g < m->options.grids; g++)
+        if (m->course[g].n && m->course[g].at[m->course[g].n - 1] > m->course[longest].at[m->course[longest].n ? m->course[longest].n - 1 : 0])
+            longest = g;
+    if (all)
+        *all = m->course[longest];
+    for (uint32_t g = 0; all && g < m->options.grids; g++)
+        for (size_t i = 0, k = 0; g != longest && i < all->n && m->course[g].n; i++) {
+            k = sample_at(&m->course[g], all->at[i], k);
+            all->busy[i] += m->course[g].busy[k];
+            all->queued[i] += m->course[g].queued[k];
+            all->ended[i] += m->course[g].ended[k];
+        }
+    return all;
 }
 
 /* ---- the file of tasks ---- */
@@ -187,8 +214,10 @@ void many_course_task(void *ctx, const htc_sim_manytask_task *t)
 
 static int holds(const many_study *m)
 {
-    const many_course *c = m->course;
-    return c->n <= MANY_SAMPLES && c->every && c->frame_every && c->frames <= (m->map.rate ? m->map.frames_max : 0);
+    for (const many_course *c = m->course; c < m->course + m->options.grids; c++)
+        if (c->n > MANY_SAMPLES || !c->every || !c->frame_every || c->frames > (m->map.rate ? m->map.frames_max : 0))
+            return 0;
+    return 1;
 }
 
 htc_status many_course_move(many_study *m, const htc_scale_tape *tape)
@@ -198,7 +227,7 @@ htc_status many_course_move(many_study *m, const htc_scale_tape *tape)
         off_t at = ftello(m->log);
         m->course->logged = at > 0 ? (uint64_t)at : 0;
     }
-    htc_status status = tape->move(tape->ctx, m->course, sizeof *m->course);
+    htc_status status = tape->move(tape->ctx, m->course, m->options.grids * sizeof *m->course);
     if (status == HTC_OK && !holds(m))
         status = HTC_ECORRUPT;
     if (status == HTC_OK && m->map.rate)

@@ -11,10 +11,9 @@
 /* ---- the picture ---- */
 
 /* Each sample holds until the next one. */
-static chart *chart_of(const many_study *m, const char *name, const uint64_t *values)
+static chart *chart_of(const many_study *m, const many_course *k, const char *name, const uint64_t *values)
 {
-    const many_course *k = m->course;
-    chart             *c = calloc(1, sizeof *c);
+    chart *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->to = (double)m->report.scale.makespan / 1e9;
@@ -28,31 +27,30 @@ static chart *chart_of(const many_study *m, const char *name, const uint64_t *va
     return c;
 }
 
-static int write_course(const char *folder, const many_study *m, const char *suffix)
+static int write_course(const char *folder, const many_study *m, const many_course *k, const char *suffix)
 {
-    const many_course *k = m->course;
-    FILE              *out = plot_open(folder, "utilisation", suffix, "csv");
+    FILE *out = plot_open(folder, "utilisation", suffix, "csv");
     if (!out)
         return -1;
     fprintf(out, "seconds,cores,busy,queued,ended,tasks_per_s%s\n", m->options.tiles ? ",nodes_at_work" : "");
     for (size_t i = 0; i < k->n; i++) {
         double span = i ? k->at[i] - k->at[i - 1] : 0;
-        fprintf(out, "%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f", k->at[i], m->cores, k->busy[i], k->queued[i], k->ended[i],
+        fprintf(out, "%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f", k->at[i], m->report.cores, k->busy[i], k->queued[i], k->ended[i],
                 span > 0 ? (double)(k->ended[i] - k->ended[i - 1]) / span : 0);
         fprintf(out, m->options.tiles ? ",%" PRIu64 "\n" : "\n", k->working[i]);
     }
     return plot_close(out);
 }
 
-static int write_picture(const char *folder, const many_study *m, const char *suffix)
+static int write_picture(const char *folder, const many_study *m, const many_course *k, const char *suffix)
 {
     char   title[160];
-    chart *busy = chart_of(m, "busy cores", m->course->busy), *queued = chart_of(m, "waiting tasks", m->course->queued);
+    chart *busy = chart_of(m, k, "busy cores", k->busy), *queued = chart_of(m, k, "waiting tasks", k->queued);
     FILE  *out = busy && queued ? plot_open(folder, "utilisation", suffix, "svg") : NULL;
     int    bad = -1;
-    snprintf(title, sizeof title, "busy cores: %s, %" PRIu64 " nodes, %" PRIu64 " cores, seed %" PRIu64, many_architectures[m->architecture], m->nodes, m->cores, m->options.seed);
+    snprintf(title, sizeof title, "busy cores: %s, %" PRIu64 " nodes, %" PRIu64 " cores, seed %" PRIu64, many_architectures[m->architecture], m->report.nodes, m->report.cores, m->options.seed);
     if (out) {
-        chart_svg(busy, title, queued, "tasks that wait", m->cores, out);
+        chart_svg(busy, title, queued, "tasks that wait", m->report.cores, out);
         bad = plot_close(out);
     }
     free(busy);
@@ -63,7 +61,10 @@ static int write_picture(const char *folder, const many_study *m, const char *su
 int many_plot(const void *run, const char *folder, const char *suffix)
 {
     const many_study *m = run;
-    return write_course(folder, m, suffix) | write_picture(folder, m, suffix) | (m->course->frames ? many_tiles_plot(m, folder, suffix) : 0);
+    many_course      *k = many_course_of_all(m);
+    int               bad = k ? write_course(folder, m, k, suffix) | write_picture(folder, m, k, suffix) : -1;
+    free(k);
+    return bad | (m->course->frames ? many_tiles_plot(m, folder, suffix) : 0);
 }
 
 /* ---- text and JSON ---- */
@@ -72,11 +73,11 @@ static void json_run(const many_study *m)
 {
     const htc_sim_manytask_report *r = &m->report;
     const htc_scale_report        *s = &r->scale;
-    printf("{\"architecture\":\"%s\",\"nodes\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64
+    printf("{\"architecture\":\"%s\",\"grids\":%" PRIu32 ",\"nodes\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64
            ",\"makespan_s\":%.6f,\"bound_s\":%.6f,\"work_core_s\":%.6f,\"busy_core_s\":%.6f,\"throughput\":%.6f,\"efficiency\":%.6f,\"utilisation\":%.6f,\"cv\":%.6f,\"rounds\":%" PRIu64
            ",\"steals\":%" PRIu64 ",\"stolen\":%" PRIu64 ",\"nudges\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"starved\":%.6f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64
            ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           many_architectures[m->architecture], r->nodes, r->cores, m->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s,
+           many_architectures[m->architecture], m->options.grids, r->nodes, r->cores, m->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s,
            s->work_s, s->busy_s, r->throughput, r->efficiency, r->utilisation, r->cv, r->rounds, r->steals, r->stolen, r->nudges, s->sent,
            m->course->waited ? m->course->starved / (double)m->course->waited : 0, s->events, r->memory, m->seconds, s->hash);
     say_text(s->wrong);
@@ -100,6 +101,8 @@ void many_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
+    if (m->options.grids > 1)
+        printf("%" PRIu32 " grids side by side, all together: ", m->options.grids);
     printf("%" PRIu64 " tasks on %" PRIu64 " nodes with %" PRIu64 " cores, %s; a tick is %g s\n", s->submitted, r->nodes, r->cores, many_architectures[m->architecture],
            (double)m->options.tick_ns / 1e9);
     if (r->interrupted)
@@ -114,10 +117,12 @@ void many_say(const void *run, int json)
         say_stealing(m);
     printf("run          %" PRIu64 " events, %" PRIu64 " messages in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n", s->events, s->sent, m->seconds,
            s->ended ? m->seconds * 1e9 / (double)s->ended : 0, (double)r->memory / 1048576, s->hash);
-    chart *c = s->makespan ? chart_of(m, "busy cores", m->course->busy) : NULL;
+    many_course *k = s->makespan ? many_course_of_all(m) : NULL;
+    chart       *c = k ? chart_of(m, k, "busy cores", k->busy) : NULL;
     if (c) {
         printf("\nbusy cores:\n");
-        chart_print(c, stdout, 0, m->cores, chart_columns(stdout));
+        chart_print(c, stdout, 0, r->cores, chart_columns(stdout));
     }
     free(c);
+    free(k);
 }

@@ -73,11 +73,13 @@ static int run_once(const study *y)
     int         ends = EXIT_FINE, good;
     watch_open(&w, settings_size(y->base, "sim.memory"), y->json);
     w.checkpoints = y->checkpoint != NULL;
+    watch_threads(&w, y->jobs);
     while ((good = run_part(y, resume, &run, &w, &e)) && !study_outcome(y, run).done && !watch_stopped()) {
         watch_go_on();
         y->model->close(run);
         resume = y->checkpoint;
     }
+    watch_threads_end(&w);
     if (!good) {
         say_error(&e);
         y->model->close(run);

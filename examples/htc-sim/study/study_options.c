@@ -17,7 +17,7 @@ static const char common_help[] =
     "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
     "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
     "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
-    "  --jobs N, -j N      processes for these runs (as many as there are processors)\n"
+    "  --jobs N, -j N      processes for these runs, threads of one (as many as there are processors)\n"
     "  --plot DIR          write there the course of a run as CSV and SVG\n"
     "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"
     "  --config FILE       the same as FILE\n"

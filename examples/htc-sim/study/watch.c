@@ -114,6 +114,25 @@ void watch_open(watch *w, uint64_t memory_max, int quiet)
     sigaction(SIGTERM, &action, NULL);
 }
 
+static void parallel(void *ctx, uint32_t n, void (*work)(void *arg, uint32_t i), void *arg)
+{
+    threads_do(((watch *)ctx)->threads, n, work, arg);
+}
+
+void watch_threads(watch *w, uint32_t n)
+{
+    long here = sysconf(_SC_NPROCESSORS_ONLN);
+    w->threads = threads_open(n ? n : here > 0 ? (uint32_t)here : 1);
+    w->host.parallel = w->threads ? parallel : NULL;
+}
+
+void watch_threads_end(watch *w)
+{
+    threads_close(w->threads);
+    w->threads = NULL;
+    w->host.parallel = NULL;
+}
+
 void watch_close(watch *w)
 {
     if (w->open)

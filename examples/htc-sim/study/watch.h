@@ -3,6 +3,7 @@
 #define HTC_SIM_STUDY_WATCH_H
 
 #include "htcsched/sim_scale.h"
+#include "threads.h"
 
 typedef struct watch {
     htc_scale_host host;
@@ -11,10 +12,13 @@ typedef struct watch {
     const char    *what; /* what is counted */
     int            quiet, open; /* open: a line of progress on a terminal has no end yet */
     int            checkpoints; /* 1: a run is stopped every ten minutes, to be written down */
+    threads       *threads; /* of the host; NULL: none */
     double         said;        /* when, in seconds of a run; 0: not yet */
 } watch;
 
 void   watch_open(watch *w, uint64_t memory_max, int quiet); /* memory_max 0: three quarters of this machine's */
+void   watch_threads(watch *w, uint32_t n); /* the host has so many from now on; 0: as many as there are processors */
+void   watch_threads_end(watch *w);
 void   watch_close(watch *w);                                /* ends the line of progress */
 int    watch_stopped(void);                                  /* Ctrl-C, or SIGTERM */
 void   watch_go_on(void);                                    /* after a stop that was neither */

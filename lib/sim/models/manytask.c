@@ -28,7 +28,7 @@ static void take_sample(many *m)
     uint64_t                now = htc_scale_now(m->scale);
     double                  span = (double)(now - m->now.sampled_at) * (double)m->options.tick_ns / 1e9;
     htc_sim_manytask_sample s = { .size = sizeof s, .at = now * m->options.tick_ns, .cores = m->cores, .busy = m->now.started - m->now.ended,
-                                  .queued = m->now.submitted - m->now.started, .ended = m->now.ended, .nodes = m->nodes };
+                                  .queued = m->now.submitted - m->now.started, .ended = m->now.ended, .nodes = m->nodes, .grid = m->grid };
     s.rate = span > 0 ? (double)(m->now.ended - m->now.sampled_ended) / span : 0;
     m->now.sampled_at = now;
     m->now.sampled_ended = m->now.ended;
@@ -46,7 +46,7 @@ static void take_sample(many *m)
 
 static inline void fetch(const many *m, uint64_t key)
 {
-    uint64_t node = (key & m->id_mask) / MANY_NODE_IDS;
+    uint64_t node = ((key & m->id_mask) - m->first_id) / MANY_NODE_IDS;
     if (node >= m->nodes)
         return;
     if (m->node) {
@@ -100,10 +100,8 @@ static void chief_event(many *m, uint32_t chief, uint64_t what)
         (what == MANY_DISPATCHED ? htc__many_dispatched : htc__many_arrived)(m, chief);
 }
 
-void htc__many_event(htc_scale *scale, void *ctx, uint32_t id)
+static inline void happen(many *m, uint32_t id)
 {
-    many *m = ctx;
-    (void)scale;
     look_ahead(m);
     if (id < m->nodes * MANY_NODE_IDS) {
         node_event(m, id / MANY_NODE_IDS, id % MANY_NODE_IDS);
@@ -114,6 +112,19 @@ void htc__many_event(htc_scale *scale, void *ctx, uint32_t id)
         take_sample(m);
     else
         chief_event(m, (uint32_t)(behind / MANY_CHIEF_IDS), behind % MANY_CHIEF_IDS);
+}
+
+void htc__many_event(htc_scale *scale, void *ctx, uint32_t id)
+{
+    (void)scale;
+    happen(ctx, id);
+}
+
+void htc__many_grid_event(htc_scale *scale, void *ctx, uint32_t id)
+{
+    many *m = ctx;
+    m += scale - m->scale; /* parts and grids have the same order */
+    happen(m, (uint32_t)(id - m->first_id));
 }
 
 void htc__many_begin(many *m)

@@ -15,6 +15,7 @@ enum { MANY_DISPATCHED, MANY_ARRIVED, MANY_CHIEF_IDS };
 
 /* Draws: the lengths of tasks, and by node whom a thief asks, where tasks are put, whom a node nudges. */
 enum { MANY_LENGTHS, MANY_THIEVES, MANY_LAYOUT, MANY_NUDGES };
+#define MANY_SCHEDULERS (UINT64_C(1) << 40) /* behind all nodes; 65536 of each grid */
 
 /* Of a thief. NONE: its wait is over, and it has nothing to look for; WAITING: for due; RESTING: until a nudge. Then its round: ASKED: the loads are not
  * known yet; TOLD: a request is on its way to other; BACK: the answer is, with loot or without. */
@@ -66,6 +67,7 @@ typedef struct many_group {
     double   speed;
 } many_group;
 
+/* One grid; they stand in an array, and its first one has what is of all. */
 typedef struct many {
     htc_env                  env;
     htc_sim_manytask_options options;
@@ -76,6 +78,7 @@ typedef struct many {
     double                   power; /* cores times their speeds */
     uint64_t                 below, dispatch, task, give, nudge, sample, hand, store; /* ticks, but for below */
     uint64_t                 ring_size, servers; /* of the tables below */
+    uint64_t                 grid, ids, first_id, first_node, first_task; /* ids: of a grid; the others: what comes before in the grids before */
     uint64_t                 hop_load, hop_task; /* a message to a place one hop away */
     htc__scale_drawer        length;
     uint64_t                 stream, id_mask;
@@ -103,14 +106,14 @@ typedef struct many {
     } now;
 } many;
 
-static inline uint32_t htc__many_id(uint64_t node, uint32_t what)
+static inline uint32_t htc__many_id(const many *m, uint64_t node, uint32_t what)
 {
-    return (uint32_t)(node * MANY_NODE_IDS + what);
+    return (uint32_t)(m->first_id + node * MANY_NODE_IDS + what);
 }
 
 static inline uint32_t htc__many_chief_id(const many *m, uint32_t chief, uint32_t what)
 {
-    return (uint32_t)(m->nodes * MANY_NODE_IDS + chief * (uint64_t)MANY_CHIEF_IDS + what);
+    return (uint32_t)(m->first_id + m->nodes * MANY_NODE_IDS + chief * (uint64_t)MANY_CHIEF_IDS + what);
 }
 
 static inline uint32_t htc__many_sample_id(const many *m)
@@ -122,7 +125,8 @@ static inline uint32_t htc__many_sample_id(const many *m)
 static inline uint64_t htc__many_length(many *m, uint64_t number, uint32_t group)
 {
     const htc_sim_manytask_options *o = &m->options;
-    uint64_t length = o->lengths ? htc_scale_ticks(m->scale, o->lengths[number % o->n_lengths]) : htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, number));
+    uint64_t length = o->lengths ? htc_scale_ticks(m->scale, o->lengths[(m->first_task + number) % o->n_lengths]) :
+                                   htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, m->first_task + number));
     m->now.work += length;
     double speed = m->group[group].speed;
     if (speed == 1)
@@ -148,12 +152,12 @@ static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint6
 {
     uint64_t length = htc__many_length(m, number, group);
     m->now.started++;
-    (void)htc_scale_start(m->scale, htc__many_id(node, MANY_END), delay, length);
+    (void)htc_scale_start(m->scale, htc__many_id(m, node, MANY_END), delay, length);
     if (m->options.begun) {
         htc_ns begin = (htc_scale_now(m->scale) + delay) * m->options.tick_ns;
         m->options.begun(m->options.ctx, &(htc_sim_manytask_task){ .size = sizeof(htc_sim_manytask_task), .number = number, .node = node, .begin = begin,
                                                                    .end = begin + length * m->options.tick_ns,
-                                                                   .submitted = m->batch_at ? m->batch_at[number / m->options.batch] * m->options.tick_ns : 0 });
+                                                                   .grid = m->grid, .submitted = m->batch_at ? m->batch_at[number / m->options.batch] * m->options.tick_ns : 0 });
     }
 }
 
@@ -199,6 +203,7 @@ static inline int htc__many_is_other(const many *m)
 }
 
 void htc__many_event(htc_scale *scale, void *ctx, uint32_t id);
+void htc__many_grid_event(htc_scale *scale, void *ctx, uint32_t id); /* of several grids */
 void htc__many_begin(many *m);
 
 #endif

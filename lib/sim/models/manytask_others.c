@@ -26,7 +26,7 @@ static void notify(many *m, uint32_t c)
         chief->free--;
         htc__many_seat_busy(m, i, m->seat[i].busy + 1);
         htc_scale_messages(m->scale, 2, 0, 0);
-        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + 2 * way_to(m, i, m->options.load_bytes), htc__many_id(i, MANY_STEP));
+        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + 2 * way_to(m, i, m->options.load_bytes), htc__many_id(m, i, MANY_STEP));
     }
 }
 
@@ -148,7 +148,7 @@ static void sparrow_probed(many *m, uint32_t c)
     const many_chief *chief = &m->chief[c];
     uint64_t          wanted = m->options.probes * chief->queue;
     uint32_t          n = (uint32_t)(wanted < m->nodes ? wanted : m->nodes), *target = m->ring + chief->ring;
-    htc_rng           rng = { htc_scale_hash(m->scale, (m->nodes + c) << 2 | MANY_THIEVES, chief->load) };
+    htc_rng           rng = { htc_scale_hash(m->scale, (MANY_SCHEDULERS + (m->grid << 16) + c) << 2 | MANY_THIEVES, chief->load) };
     htc_status        status = htc_steal_pick(&rng, (uint32_t)m->nodes + 1, (uint32_t)m->nodes, n, m->asked);
     if (status != HTC_OK) {
         htc_scale_fail(m->scale, status);
@@ -174,7 +174,7 @@ static void sparrow_placed(many *m, uint32_t c)
     for (uint64_t t = 0; t < chief->queue; t++) {
         uint32_t i = m->ring[chief->ring + t];
         htc__many_send_one(m, i, chief->load + t);
-        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_task, htc__many_id(i, MANY_STEP));
+        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_task, htc__many_id(m, i, MANY_STEP));
     }
     htc_scale_messages(m->scale, chief->queue, 0, 0);
     next_batch(m, c);
@@ -185,7 +185,7 @@ static void sparrow_placed(many *m, uint32_t c)
 static void ask_queue(many *m, uint32_t i, uint64_t after)
 {
     htc_scale_messages(m->scale, 1, 0, 0);
-    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + after + m->hop_load, htc__many_id(i, MANY_STEP));
+    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + after + m->hop_load, htc__many_id(m, i, MANY_STEP));
 }
 
 /* The question has arrived at a server. The core of one that finds nothing is done: the next batch is there before the queue is empty. */
@@ -197,7 +197,7 @@ static void cloudkon_asked(many *m, uint32_t i)
         htc_scale_messages(m->scale, 0, 1, 0);
         return;
     }
-    uint64_t *until = &m->until[(htc_scale_hash(m->scale, MANY_LAYOUT, m->now.started) >> 32) * m->options.servers >> 32];
+    uint64_t *until = &m->until[(htc_scale_hash(m->scale, MANY_LAYOUT, m->first_task + m->now.started) >> 32) * m->options.servers >> 32];
     *until = (*until > now ? *until : now) + m->dispatch;
     m->seat[i].busy++;
     htc__many_start(m, i, m->seat[i].group, m->now.started, *until - now + m->hop_task + m->task);

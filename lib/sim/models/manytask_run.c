@@ -29,11 +29,12 @@ static htc_status copy_options(const htc_sim_manytask_options *in, htc_sim_manyt
     o->schedulers = o->schedulers ? o->schedulers : 8;
     o->probes = o->probes ? o->probes : 2;
     o->placed = o->placed ? o->placed : 16;
+    o->grids = o->grids ? o->grids : 1;
     if (o->batch && o->below == 0)
         o->below = (o->batch + 4) / 5;
     if (o->tasks < 1 || o->tasks >= UINT64_MAX / 2 || o->architecture > HTC_SIM_MANYTASK_CLOUDKON || o->layout > HTC_SIM_MANYTASK_RANDOM || !o->groups ||
         o->n_groups < 1 || o->n_groups > 255 || (o->lengths && o->n_lengths < 1) || o->fanout < 2 || o->in_turn > 1 || o->tiles > 1 ||
-        (!o->lengths && htc_scale_law_check(&o->length) != HTC_OK) || o->latency_ns > HTC_NEVER / 4096 || o->schedulers > 65536 || o->probes > 1024 || o->placed > 65536 || o->servers > HTC_SIM_MANYTASK_NODES_MAX ||
+        (!o->lengths && htc_scale_law_check(&o->length) != HTC_OK) || o->latency_ns > HTC_NEVER / 4096 || o->schedulers > 65536 || o->probes > 1024 || o->placed > 65536 || o->grids > HTC_SCALE_PARTS_MAX || o->servers > HTC_SIM_MANYTASK_NODES_MAX ||
         (o->shape.x && (o->architecture == HTC_SIM_MANYTASK_SPARROW || o->architecture == HTC_SIM_MANYTASK_CLOUDKON)))
         return HTC_EINVAL;
     return HTC_OK;
@@ -111,7 +112,7 @@ static htc_status known(const htc_sim_manytask_options *options, many *m)
         status = copy_groups(m);
     if (status != HTC_OK)
         return status;
-    if (m->options.root >= m->nodes || !shape_holds(m))
+    if (m->options.root >= m->nodes || !shape_holds(m) || m->cores > HTC_SIM_MANYTASK_CORES_MAX / m->options.grids || m->options.tasks >= UINT64_MAX / 2 / m->options.grids)
         return HTC_EINVAL;
     m->steal = (htc_steal_options)HTC_STEAL_OPTIONS_INIT;
     m->steal.poll_ns = 10 * HTC_MS;
@@ -120,6 +121,7 @@ static htc_status known(const htc_sim_manytask_options *options, many *m)
     m->steal.size = sizeof m->steal;
     plan(m);
     m->batches = m->options.begun && m->options.batch ? (m->options.tasks - 1) / m->options.batch + 1 : 0;
+    m->ids = m->nodes * MANY_NODE_IDS + m->chiefs * MANY_CHIEF_IDS + 1;
     m->length = htc__scale_drawer_of(&m->options.length, m->options.tick_ns);
     m->stream = htc__scale_stream(m->options.seed, MANY_LENGTHS);
     return status;
@@ -195,6 +197,15 @@ static uint64_t other_events(const many *m)
     }
 }
 
+/* Grids do not act on each other: a window ends so that the host is looked at, after some million tasks. Short ones would only bring the grids in and out of the
+ * cache. */
+static htc_ns window_of(const many *m)
+{
+    double mean = m->options.lengths ? (double)longest(m) * (double)m->options.tick_ns / 2 : m->options.length.mean_ns;
+    double part = 2e6 / ((double)m->options.tasks * m->options.grids), span = mean * (double)m->options.tasks / m->power * (part < 1.0 / 16 ? part : 1.0 / 16);
+    return span < (double)m->options.tick_ns ? m->options.tick_ns : span < 1e18 ? (htc_ns)span : (htc_ns)1e18;
+}
+
 static htc_scale_options engine_of(many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
@@ -205,9 +216,9 @@ static htc_scale_options engine_of(many *m)
         events += m->nodes * (PER_NODE + (o->nudge_ns ? NUDGES_MAX : 0));
     else
         events += m->chiefs * 3 + (m->chiefs > 1 && o->dispatch_ns < o->tick_ns ? o->tasks : (uint64_t)(m->chiefs > 1) * m->chiefs * (1 + o->latency_ns / (o->dispatch_ns + 1)) * 2);
-    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->nodes * MANY_NODE_IDS + m->chiefs * MANY_CHIEF_IDS + 1,
-                                .events_max = smaller(events, UINT32_MAX - 1), .cores = m->cores, .tick_ns = o->tick_ns, .tasks = o->tasks, .event = htc__many_event,
-                                .ctx = m, .host = o->host };
+    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->ids * o->grids, .part_ids = o->grids > 1 ? m->ids : 0, .window_ns = window_of(m),
+                                .events_max = smaller(events, UINT32_MAX - 1), .cores = m->cores * o->grids, .tick_ns = o->tick_ns, .tasks = o->tasks * o->grids,
+                                .event = o->grids > 1 ? htc__many_grid_event : htc__many_event, .ctx = m, .host = o->host };
 }
 
 static uint32_t cores_max(const many *m)
@@ -232,7 +243,7 @@ static htc_status memory_of(many *m, uint64_t *bytes)
     uint64_t          engine = 0;
     htc_status        status = htc_scale_memory(&e, &engine);
     if (status == HTC_OK)
-        *bytes = sizeof *m + tables(m) + engine;
+        *bytes = m->options.grids * (sizeof *m + tables(m)) + engine;
     return status;
 }
 
@@ -245,9 +256,8 @@ htc_status htc_sim_manytask_memory(const htc_sim_manytask_options *options, uint
 
 /* ---- a run ---- */
 
-static void close_model(many *m)
+static void close_grid(many *m)
 {
-    htc_scale_destroy(m->scale);
     htc__free(&m->env, m->node_block, m->nodes * sizeof *m->node + LINE);
     htc__free(&m->env, m->waiting, m->nodes * sizeof *m->waiting);
     htc__free(&m->env, m->asked, m->nodes * sizeof *m->asked);
@@ -260,6 +270,16 @@ static void close_model(many *m)
     htc__free(&m->env, m->batch_at, m->batches * sizeof *m->batch_at);
     htc__free(&m->env, m->ring, m->ring_size * sizeof *m->ring);
     htc__free(&m->env, m->until, m->servers * sizeof *m->until);
+}
+
+static void close_model(many *all)
+{
+    htc_env  env = all->env;
+    uint32_t grids = all->options.grids;
+    htc_scale_destroy(all->scale);
+    for (uint32_t g = 0; g < grids; g++)
+        close_grid(&all[g]);
+    htc__free(&env, all, grids * sizeof *all);
 }
 
 static int open_queued(many *m)
@@ -330,12 +350,8 @@ static uint64_t ticks(const many *m, htc_ns span)
     return htc_scale_ticks(m->scale, span);
 }
 
-static htc_status open_model(many *m, htc_error *error)
+static htc_status open_grid(many *m, htc_error *error)
 {
-    htc_scale_options e = engine_of(m);
-    htc_status        status = htc_scale_create(&m->env, &e, &m->scale, error);
-    if (status != HTC_OK)
-        return status;
     if (m->options.tiles)
         m->tile = htc__alloc_raw(&m->env, m->nodes * sizeof *m->tile);
     if (m->batches)
@@ -357,13 +373,32 @@ static htc_status open_model(many *m, htc_error *error)
     return HTC_OK;
 }
 
+/* The others are copies of the first one, but for what they are and where it stands. */
+static htc_status open_model(many *all, htc_error *error)
+{
+    htc_scale_options e = engine_of(all);
+    htc_status        status = htc_scale_create(&all->env, &e, &all->scale, error);
+    for (uint32_t g = 1; g < all->options.grids; g++) {
+        all[g] = all[0];
+        all[g].grid = g;
+        all[g].first_id = g * all->ids;
+        all[g].first_node = g * all->nodes;
+        all[g].first_task = g * all->options.tasks;
+    }
+    for (uint32_t g = 0; g < all->options.grids && status == HTC_OK; g++) {
+        all[g].scale = &all->scale->run->part[g];
+        status = open_grid(&all[g], error);
+    }
+    return status;
+}
+
 /* ---- a checkpoint ---- */
 
 /* What an experiment is: another one's checkpoint is refused. */
 static uint64_t print_of(const many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
-    uint64_t numbers[] = { o->architecture, o->layout, o->tasks, o->n_lengths, o->batch, m->below, o->root, o->shape.x, o->shape.y, o->shape.z, o->shape.wrap, o->latency_ns,
+    uint64_t numbers[] = { o->grids, o->architecture, o->layout, o->tasks, o->n_lengths, o->batch, m->below, o->root, o->shape.x, o->shape.y, o->shape.z, o->shape.wrap, o->latency_ns,
                            o->bytes_per_s, o->load_bytes, o->task_bytes, o->each_bytes, o->in_turn, m->dispatch, m->task, m->give, m->nudge, o->fanout, m->sample,
                            m->steal.poll_ns, m->steal.poll_ns_max, m->steal.at_ceiling, m->steal.neighbours, m->steal.degree, m->steal.amount, m->steal.near_workers,
                            m->batches, m->hand, m->store, o->schedulers, o->probes, o->placed, o->servers, m->steal.hops, m->steal.shape.x, m->steal.shape.y, m->steal.shape.z, m->steal.shape.wrap };
@@ -411,16 +446,10 @@ static htc_status move_seated(many *m, const htc_scale_tape *tape)
     return status == HTC_OK ? tape->move(tape->ctx, m->busy_list, (cores_max(m) + (size_t)1) * sizeof *m->busy_list) : status;
 }
 
-static htc_status move_model(many *m, const htc_scale_tape *tape)
+static htc_status move_grid(many *m, const htc_scale_tape *tape)
 {
-    uint64_t          head[] = { print_of(m), sizeof m->now, sizeof *m->node, sizeof *m->seat }, found[4];
     struct many_state state = m->now;
-    memcpy(found, head, sizeof head);
-    htc_status status = tape->move(tape->ctx, found, sizeof found);
-    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
-        status = HTC_EFORMAT;
-    if (status == HTC_OK)
-        status = tape->move(tape->ctx, &state, sizeof state);
+    htc_status        status = tape->move(tape->ctx, &state, sizeof state);
     if (status != HTC_OK)
         return status;
     uint32_t room = m->now.spans;
@@ -434,7 +463,19 @@ static htc_status move_model(many *m, const htc_scale_tape *tape)
         status = tape->move(tape->ctx, m->until, m->servers * sizeof *m->until);
     if (status == HTC_OK && m->batches)
         status = tape->move(tape->ctx, m->batch_at, m->batches * sizeof *m->batch_at);
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+    return status;
+}
+
+static htc_status move_model(many *all, const htc_scale_tape *tape)
+{
+    uint64_t head[] = { print_of(all), sizeof all->now, sizeof *all->node, sizeof *all->seat }, found[4];
+    memcpy(found, head, sizeof head);
+    htc_status status = tape->move(tape->ctx, found, sizeof found);
+    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
+        status = HTC_EFORMAT;
+    for (uint32_t g = 0; g < all->options.grids && status == HTC_OK; g++)
+        status = move_grid(&all[g], tape);
+    return status == HTC_OK ? htc_scale_move(all->scale, tape) : status;
 }
 
 /* ---- what is told ---- */
@@ -452,41 +493,52 @@ static double root(double x)
     return r;
 }
 
-static double spread(const many *m)
+static double spread(const many *all, uint64_t ended)
 {
-    double mean = (double)m->now.ended / (double)m->nodes, sum = 0;
-    for (uint64_t i = 0; i < m->nodes; i++) {
-        double off = (double)ended_of(m, i) - mean;
-        sum += off * off;
-    }
-    return mean > 0 && sum > 0 ? root(sum / (double)m->nodes) / mean : 0;
+    double nodes = (double)all->nodes * all->options.grids, mean = (double)ended / nodes, sum = 0;
+    for (const many *m = all; m < all + all->options.grids; m++)
+        for (uint64_t i = 0; i < m->nodes; i++) {
+            double off = (double)ended_of(m, i) - mean;
+            sum += off * off;
+        }
+    return mean > 0 && sum > 0 ? root(sum / nodes) / mean : 0;
 }
 
-static void tell(many *m, htc_sim_manytask_report *r, uint64_t *ended)
+/* The ticks of all lengths together; and the other counts. */
+static double add_up(const many *all, htc_sim_manytask_report *r, uint64_t *ended, uint64_t *counted, uint64_t *waiting)
+{
+    double work = 0;
+    for (const many *m = all; m < all + all->options.grids; m++) {
+        r->rounds += m->now.rounds;
+        r->steals += m->now.steals;
+        r->stolen += m->now.stolen;
+        r->nudges += m->now.nudges;
+        work += (double)m->now.work;
+        for (uint64_t i = 0; i < m->nodes; i++) {
+            *counted += ended_of(m, i);
+            *waiting += m->waiting ? m->waiting[i] : 0;
+            if (ended)
+                ended[m->first_node + i] = ended_of(m, i);
+        }
+    }
+    return work;
+}
+
+static void tell(many *all, htc_sim_manytask_report *r, uint64_t *ended)
 {
     uint64_t counted = 0, waiting = 0;
-    htc_scale_report_get(m->scale, &r->scale);
-    (void)memory_of(m, &r->memory);
-    r->nodes = m->nodes;
-    r->cores = m->cores;
-    r->rounds = m->now.rounds;
-    r->steals = m->now.steals;
-    r->stolen = m->now.stolen;
-    r->nudges = m->now.nudges;
-    r->cv = spread(m);
-    double span = (double)r->scale.makespan / 1e9, tick = (double)m->options.tick_ns / 1e9;
-    double ideal = (double)m->now.work * tick / m->power, longest_task = (double)r->scale.longest / 1e9;
+    htc_scale_report_get(all->scale, &r->scale);
+    (void)memory_of(all, &r->memory);
+    r->nodes = all->nodes * all->options.grids;
+    r->cores = all->cores * all->options.grids;
+    double work = add_up(all, r, ended, &counted, &waiting), span = (double)r->scale.makespan / 1e9, tick = (double)all->options.tick_ns / 1e9;
+    double ideal = work * tick / (all->power * all->options.grids), longest_task = (double)r->scale.longest / 1e9;
     ideal = ideal > longest_task ? ideal : longest_task;
+    r->cv = spread(all, counted);
     if (span > 0) {
         r->throughput = (double)r->scale.ended / span;
         r->efficiency = ideal / span;
-        r->utilisation = r->scale.busy_s / ((double)m->cores * span);
-    }
-    for (uint64_t i = 0; i < m->nodes; i++) {
-        counted += ended_of(m, i);
-        waiting += m->waiting ? m->waiting[i] : 0;
-        if (ended)
-            ended[i] = ended_of(m, i);
+        r->utilisation = r->scale.busy_s / ((double)r->cores * span);
     }
     if (!r->scale.wrong[0] && (counted != r->scale.ended || (!r->interrupted && waiting)))
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "nodes have ended %llu of %llu tasks, and %llu wait", (unsigned long long)counted,
@@ -498,17 +550,17 @@ static htc_status check_memory(many *m, htc_error *error)
     uint64_t bytes = 0, allowed = m->options.host ? m->options.host->memory_max : 0;
     htc_status status = memory_of(m, &bytes);
     if (status == HTC_OK && allowed && bytes > allowed)
-        return htc__error(error, HTC_ETOOBIG, "%llu nodes with %llu cores need %llu MiB, and %llu MiB are allowed", (unsigned long long)m->nodes,
-                          (unsigned long long)m->cores, (unsigned long long)(bytes >> 20), (unsigned long long)(allowed >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%llu nodes with %llu cores need %llu MiB, and %llu MiB are allowed", (unsigned long long)m->nodes * m->options.grids,
+                          (unsigned long long)m->cores * m->options.grids, (unsigned long long)(bytes >> 20), (unsigned long long)(allowed >> 20));
     return status == HTC_OK ? HTC_OK : htc__error(error, status, "the options of the run are out of range");
 }
 
 static htc_status run_model(many *m, htc_sim_manytask_report *r, htc_error *error)
 {
     htc_status status = HTC_OK;
-    if (!m->options.resume)
-        htc__many_begin(m);
-    else if ((status = move_model(m, m->options.resume)) != HTC_OK)
+    for (uint32_t g = 0; g < m->options.grids && !m->options.resume; g++)
+        htc__many_begin(&m[g]);
+    if (m->options.resume && (status = move_model(m, m->options.resume)) != HTC_OK)
         return htc__error(error, status, "the checkpoint is not of this experiment");
     status = htc_scale_run(m->scale);
     r->interrupted = status == HTC_AGAIN;
@@ -522,21 +574,24 @@ static htc_status run_model(many *m, htc_sim_manytask_report *r, htc_error *erro
 htc_status htc_sim_manytask_run(const htc_env *env, const htc_sim_manytask_options *options, htc_sim_manytask_report *report, uint64_t *ended, htc_error *error)
 {
     htc_sim_manytask_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
-    many                    m;
-    htc_status              status = report && report->size >= offsetof(htc_sim_manytask_report, scale) ? known(options, &m) : HTC_EINVAL;
+    many                    first, *m;
+    htc_status              status = report && report->size >= offsetof(htc_sim_manytask_report, scale) ? known(options, &first) : HTC_EINVAL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
-    if ((status = check_memory(&m, error)) != HTC_OK)
+    if ((status = check_memory(&first, error)) != HTC_OK)
         return status;
     if (env)
-        m.env = *env;
-    status = open_model(&m, error);
+        first.env = *env;
+    if (!(m = htc__alloc(&first.env, first.options.grids * sizeof *m)))
+        return htc__error(error, HTC_ENOMEM, "no memory for the model");
+    m[0] = first;
+    status = open_model(m, error);
     if (status == HTC_OK)
-        status = run_model(&m, &r, error);
+        status = run_model(m, &r, error);
     if (status == HTC_OK) {
-        tell(&m, &r, ended);
+        tell(m, &r, ended);
         status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_manytask_report, scale));
     }
-    close_model(&m);
+    close_model(m);
     return status;
 }

@@ -117,12 +117,12 @@ static void step_at(many *m, uint32_t i, uint32_t phase, uint64_t tick)
 {
     m->node[i].phase = phase & 15;
     m->node[i].due = tick;
-    (void)htc_scale_at(m->scale, tick, htc__many_id(i, MANY_STEP));
+    (void)htc_scale_at(m->scale, tick, htc__many_id(m, i, MANY_STEP));
 }
 
 static htc_rng stream_of(const many *m, uint32_t i, uint32_t what)
 {
-    return (htc_rng){ htc_scale_hash(m->scale, (uint64_t)i << 2 | what, htc_scale_now(m->scale)) };
+    return (htc_rng){ htc_scale_hash(m->scale, (m->first_node + i) << 2 | what, htc_scale_now(m->scale)) };
 }
 
 static int has_nothing(const many *m, uint32_t i)
@@ -167,7 +167,7 @@ static void send_nudges(many *m, uint32_t i)
     (void)htc_steal_pick(&rng, (uint32_t)m->nodes, i, n, to);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t hops = htc__many_hops(m, i, to[k]);
-        (void)htc_scale_at(m->scale, now + (hops == 1 ? m->hop_load : htc__many_message(m, hops, m->options.load_bytes)), htc__many_id(to[k], MANY_NUDGE));
+        (void)htc_scale_at(m->scale, now + (hops == 1 ? m->hop_load : htc__many_message(m, hops, m->options.load_bytes)), htc__many_id(m, to[k], MANY_NUDGE));
     }
     m->now.nudges += n;
     htc_scale_messages(m->scale, n, 0, 0);
@@ -216,7 +216,7 @@ static void place_at_random(many *m, uint64_t first, uint64_t n)
     for (uint64_t i = 0; i < m->nodes; i++)
         count[i] = 0;
     for (uint64_t t = first; t < first + n; t++)
-        count[(htc_scale_hash(m->scale, MANY_LAYOUT, t) >> 32) * m->nodes >> 32]++;
+        count[(htc_scale_hash(m->scale, MANY_LAYOUT, m->first_task + t) >> 32) * m->nodes >> 32]++;
     for (uint32_t i = 0; i < m->nodes; i++) {
         place(m, i, first, count[i]);
         first += count[i];
