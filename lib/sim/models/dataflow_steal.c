@@ -1,0 +1,200 @@
+/* Nodes steal from the SReadyQ of others. Whom a thief asks, whom it robs, of how many tasks and when it tries again are decisions of htcsched/steal.h. */
+#include <assert.h>
+
+#include "sim/models/dataflow.h"
+
+/* ---- the thief as the policy knows it ---- */
+
+static int is_in_round(const flow_node *v)
+{
+    return v->phase >= FLOW_ASKED;
+}
+
+static htc_steal_thief thief_of(const flow *m, uint32_t i, htc_ns due)
+{
+    const flow_node *v = &m->node[i];
+    return (htc_steal_thief){ .due_ns = due, .n = (uint32_t)m->nodes, .self = i, .failures = v->failures, .round = is_in_round(v) ? 1u + v->nudged : 0 };
+}
+
+static void keep(flow_node *v, const htc_steal_thief *t)
+{
+    v->failures = t->failures;
+    v->nudged = t->round == 2;
+}
+
+static void step_at(flow *m, uint32_t i, uint32_t phase, uint64_t tick)
+{
+    m->node[i].phase = phase;
+    m->node[i].due = tick;
+    (void)htc_scale_at(m->scale, tick, htc__dataflow_node_id(m, i, FLOW_STEP));
+}
+
+static htc_rng stream_of(const flow *m, uint32_t i, uint32_t what)
+{
+    return (htc_rng){ htc_scale_hash(m->scale, (uint64_t)i << 3 | what, htc__dataflow_now(m)) };
+}
+
+static int has_nothing(const flow *m, uint32_t i)
+{
+    const flow_node *v = &m->node[i];
+    return v->idle && !v->local.n && !v->shared.n;
+}
+
+/* Once all tasks have ended nobody asks any more. */
+void htc__dataflow_look(flow *m, uint32_t i)
+{
+    if (m->node[i].phase == FLOW_IDLE_NONE && has_nothing(m, i) && m->nodes > 1 && m->now.ended < m->tasks)
+        step_at(m, i, FLOW_ASKED, htc__dataflow_now(m) + m->hop_load);
+}
+
+/* ---- nudges ---- */
+
+void htc__dataflow_nudge_others(flow *m, uint32_t i)
+{
+    uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, (uint32_t)m->nodes);
+    uint64_t now = htc__dataflow_now(m);
+    if (!m->nudge || !m->node[i].shared.n || now < m->node[i].nudge_at || m->nodes < 2)
+        return;
+    m->node[i].nudge_at = now + m->nudge;
+    n = n < 32 ? n : 32;
+    htc_rng rng = stream_of(m, i, FLOW_NUDGES);
+    (void)htc_steal_pick(&rng, (uint32_t)m->nodes, i, n, to);
+    for (uint32_t k = 0; k < n; k++)
+        (void)htc_scale_at(m->scale, now + m->hop_load, htc__dataflow_node_id(m, to[k], FLOW_NUDGE));
+    m->now.nudges += n;
+    htc_scale_messages(m->scale, n, 0, 0);
+}
+
+void htc__dataflow_nudge(flow *m, uint32_t i)
+{
+    flow_node      *v = &m->node[i];
+    htc_steal_thief t = thief_of(m, i, 0);
+    htc_steal_nudge(&t, htc__dataflow_now_ns(m));
+    keep(v, &t);
+    if (!is_in_round(v))
+        v->phase = FLOW_IDLE_NONE;
+}
+
+void htc__dataflow_nudged(flow *m, uint32_t i)
+{
+    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__dataflow_nudge(m, i);
+    htc__dataflow_look(m, i);
+}
+
+/* ---- rounds ---- */
+
+/* The loads as they are when the first question arrives; the round goes on when all answers are there. */
+static void hear_loads(flow *m, uint32_t i)
+{
+    flow_node *v = &m->node[i];
+    uint64_t   begun = htc__dataflow_now(m) - m->hop_load, trip = 2 * m->hop_load;
+    uint32_t   n = 0, place_of = 0;
+    htc_rng    rng = stream_of(m, i, FLOW_THIEVES);
+    v->phase = FLOW_IDLE_NONE;
+    if (m->now.ended == m->tasks)
+        return;
+    htc_steal_thief t = thief_of(m, i, begun * m->options.tick_ns);
+    htc_status      status = htc_steal_ask(&t, &m->steal, begun * m->options.tick_ns, &rng, (uint32_t)m->nodes - 1, m->asked, &n);
+    if (status == HTC_AGAIN) {
+        v->phase = FLOW_RESTING;
+        return;
+    }
+    if (status != HTC_OK) {
+        htc_scale_fail(m->scale, status);
+        return;
+    }
+    m->now.rounds++;
+    htc_scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
+    for (uint32_t k = 0; k < n; k++)
+        m->load[k] = m->node[m->asked[k]].shared.n;
+    if (m->options.in_turn)
+        trip *= n;
+    v->other = FLOW_NONE;
+    if (htc_steal_victim(m->load, n, &place_of) != HTC_OK) {
+        step_at(m, i, FLOW_BACK, begun + trip);
+        return;
+    }
+    v->other = m->asked[place_of];
+    htc_scale_messages(m->scale, 1, 0, 0);
+    step_at(m, i, FLOW_TOLD, begun + trip + m->hop_load);
+}
+
+/* The victim hears of it. Those with least input go. */
+static void give(flow *m, uint32_t i)
+{
+    flow_node *thief = &m->node[i], *v = &m->node[thief->other];
+    uint64_t   amount = 0;
+    htc_status status = htc_steal_give(&m->steal, v->shared.n, v->idle, &amount);
+    if (status != HTC_OK)
+        htc_scale_fail(m->scale, status);
+    for (uint64_t k = 0; k < amount; k++)
+        htc__dataflow_put(m, &thief->loot, htc__dataflow_queue_last(&v->shared));
+    htc_scale_messages(m->scale, 1, 1, 0);
+    htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
+    step_at(m, i, FLOW_BACK, htc__dataflow_now(m) + (amount ? m->give + m->hop_task : m->hop_load));
+}
+
+/* A steal that brought nothing may let tt become small: then who rests begins anew. */
+static void learn(flow *m, uint32_t i, uint64_t got)
+{
+    if (got == 0 && htc_locality_steal_failed(m->node[i].policy) == HTC_AGAIN)
+        htc__dataflow_nudge(m, i);
+}
+
+/* The round is over. */
+static void settle(flow *m, uint32_t i)
+{
+    flow_node      *v = &m->node[i];
+    uint64_t        got = v->loot.n, now = htc__dataflow_now(m);
+    uint32_t        other = v->other;
+    htc_steal_thief t = thief_of(m, i, HTC_NEVER);
+    for (uint32_t k = 0; k < got; k++)
+        htc__dataflow_put(m, &v->shared, v->loot.at[k]);
+    v->loot.n = 0;
+    if (other != FLOW_NONE)
+        htc_scale_messages(m->scale, 0, 1, 0);
+    m->now.steals += got > 0;
+    m->now.stolen += got;
+    htc_status status = htc_steal_settle(&t, &m->steal, htc__dataflow_now_ns(m), got ? other : HTC_STEAL_NOBODY, got);
+    if (status != HTC_OK)
+        htc_scale_fail(m->scale, status);
+    v->phase = FLOW_IDLE_NONE;
+    keep(v, &t);
+    htc__dataflow_start_all(m, i);
+    htc__dataflow_nudge_others(m, i);
+    if (has_nothing(m, i) && m->now.ended < m->tasks) {
+        if (t.due_ns == HTC_NEVER) {
+            v->phase = FLOW_RESTING;
+        } else if (t.due_ns > htc__dataflow_now_ns(m)) {
+            uint64_t wait = htc_scale_ticks(m->scale, t.due_ns - htc__dataflow_now_ns(m));
+            step_at(m, i, FLOW_WAITING, now + (wait ? wait : 1));
+        }
+    }
+    learn(m, i, got);
+    htc__dataflow_look(m, i);
+}
+
+void htc__dataflow_step(flow *m, uint32_t i)
+{
+    flow_node *v = &m->node[i];
+    if (v->due != htc__dataflow_now(m)) /* it was nudged meanwhile */
+        return;
+    switch (v->phase) {
+    case FLOW_WAITING:
+        v->phase = FLOW_IDLE_NONE;
+        htc__dataflow_look(m, i);
+        break;
+    case FLOW_ASKED:
+        hear_loads(m, i);
+        break;
+    case FLOW_TOLD:
+        give(m, i);
+        break;
+    case FLOW_BACK:
+        settle(m, i);
+        break;
+    default:
+        break;
+    }
+}
