@@ -58,8 +58,10 @@ typedef struct model {
 
 extern const model *const models[]; /* the last is NULL */
 const model *model_of(const char *name); /* NULL: there is none */
+extern const model dataflow_model;
 extern const model dsp_model;
 extern const model fairshare_model;
+extern const model flow_model; /* htc-sim run alone: the command of this name has words of its own */
 extern const model grids_model;
 extern const model jobs_model;
 extern const model kvs_model;

@@ -5,7 +5,9 @@
 /* The first one is that of a file that names none. */
 const model *const models[] = {
     &fairshare_model,
+    &dataflow_model,
     &dsp_model,
+    &flow_model,
     &grids_model,
     &jobs_model,
     &kvs_model,
