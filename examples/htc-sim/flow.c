@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "policies.h"
 
 #define FILE_MAX (256u << 20)
 
@@ -73,11 +74,27 @@ static void sample(void *ctx, const htc_sim_flow_sample *s)
     fprintf(c->csv, "%.6f,%u,%.4f,%" PRIu64 "\n", (double)s->at / 1e9, s->busy, (double)s->busy / c->slots, s->ended);
 }
 
+/* With policies that know nothing of another run. */
+static htc_status run_one(const flow_options *o, const htc_flow *flow, htc_sim_flow_options *run, htc_sim_flow_report *report)
+{
+    htc_steal_options steal = o->steal;
+    htc_error         e;
+    htc_registry     *policies = policies_open(&e);
+    if (!policies)
+        return e.status;
+    htc_status status = o->policy ? htc_steal_find(policies, o->policy, &steal.policy) : HTC_OK;
+    run->steal = &steal;
+    if (status == HTC_OK)
+        status = htc_sim_flow_run(NULL, flow, run, report);
+    run->steal = NULL;
+    htc_registry_destroy(policies);
+    return status;
+}
+
 static int run_all(const flow_options *o, const htc_flow *flow, htc_sim_flow_report *report)
 {
     course               c = { .slots = o->sim.workers * o->sim.slots };
     htc_sim_flow_options run = o->sim;
-    run.steal = &o->steal;
     for (uint32_t i = 0; i < o->runs; i++) {
         report[i].size = sizeof report[i];
         run.seed = o->seed + i;
@@ -92,7 +109,7 @@ static int run_all(const flow_options *o, const htc_flow *flow, htc_sim_flow_rep
             run.sample = sample;
             run.sample_ctx = &c;
         }
-        htc_status status = htc_sim_flow_run(NULL, flow, &run, &report[i]);
+        htc_status status = run_one(o, flow, &run, &report[i]);
         if (c.csv && fclose(c.csv) != 0)
             status = status == HTC_OK ? HTC_EIO : status;
         c.csv = NULL;

@@ -7,6 +7,7 @@
 typedef struct flow_options {
     htc_sim_flow_options sim; /* its steal is the one below */
     htc_steal_options    steal;
+    const char          *policy; /* of stealing; NULL: the default */
     const char          *file; /* NULL: a shape */
     uint32_t             shape, degree, runs;
     uint64_t             tasks, seed;

@@ -6,6 +6,8 @@
 
 #include "flow.h"
 #include "fuzz.h"
+#include "policies.h"
+#include "study/study.h"
 
 const char flow_help[] =
     "usage: htc-sim flow [FILE | --shape SHAPE --tasks N] [options]\n"
@@ -21,7 +23,11 @@ const char flow_help[] =
     "  --workers N       1 to 1024 (8)\n"
     "  --slots N         of each worker, 1 to 128 (1)\n"
     "  --layout WHERE    one: all tasks begin with one worker; each: every worker has its share (one)\n"
-    "  --neighbours K    whom a thief asks: a number, one, two, log2 or sqrt (sqrt)\n"
+    "  --policy-from FILE\n"
+    "                    load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
+    "  --steal-policy NAME\n"
+    "                    whom a thief asks: random, another policy of htc_steal(3), or of such a file (random)\n"
+    "  --neighbours K    how many it asks: a number, one, two, log2 or sqrt (sqrt)\n"
     "  --amount HOW      what it is given: one, two, log2, sqrt or half (half)\n"
     "  --poll SPAN       its first wait after it got nothing, then doubled (1ms)\n"
     "  --ceiling SPAN    beyond such a wait it asks no more until it is nudged (50s)\n"
@@ -98,7 +104,7 @@ static const char *const rules[] = { "one", "two", "log2", "sqrt", "half", NULL 
 static const char *const layouts[] = { "one", "each", NULL };
 
 enum { SHAPE = 1, TASKS, DEGREE, LENGTH, WORKERS, SLOTS, LAYOUT, NEIGHBOURS, AMOUNT, POLL, CEILING, LATENCY, JITTER, COMMIT, START, STAGE, SEED, RUNS,
-       TIMELINE, SAMPLE, JSON, HELP };
+       TIMELINE, SAMPLE, POLICY_FROM, STEAL_POLICY, JSON, HELP };
 
 static const struct option options[] = { { "shape", required_argument, NULL, SHAPE },
                                          { "tasks", required_argument, NULL, TASKS },
@@ -120,6 +126,8 @@ static const struct option options[] = { { "shape", required_argument, NULL, SHA
                                          { "runs", required_argument, NULL, RUNS },
                                          { "timeline", required_argument, NULL, TIMELINE },
                                          { "sample", required_argument, NULL, SAMPLE },
+                                         { "policy-from", required_argument, NULL, POLICY_FROM },
+                                         { "steal-policy", required_argument, NULL, STEAL_POLICY },
                                          { "json", no_argument, NULL, JSON },
                                          { "help", no_argument, NULL, HELP },
                                          { NULL, 0, NULL, 0 } };
@@ -131,6 +139,7 @@ static const char *const takes[HELP + 1] = {
     [LAYOUT] = "one or each", [NEIGHBOURS] = "a number from 1 to 1023, one, two, log2 or sqrt", [AMOUNT] = "one, two, log2, sqrt or half",
     [POLL] = "a span above 0", [CEILING] = "a span above 0", [LATENCY] = "a span", [JITTER] = "a span", [COMMIT] = "a span", [START] = "a span",
     [STAGE] = "a span", [SEED] = "a number", [RUNS] = "a number from 1 to 10000", [TIMELINE] = "the name of a file", [SAMPLE] = "a span above 0",
+    [STEAL_POLICY] = "the name of a policy",
 };
 
 static int take_steal(int option, const char *value, flow_options *o)
@@ -196,6 +205,9 @@ static int take(int option, const char *value, flow_options *o)
         return value[0] != '\0';
     case SAMPLE:
         return span(value, &o->sim.sample_ns) && o->sim.sample_ns;
+    case STEAL_POLICY:
+        o->policy = value;
+        return value[0] != '\0';
     default:
         return o->json = 1;
     }
@@ -203,7 +215,9 @@ static int take(int option, const char *value, flow_options *o)
 
 int flow_options_read(int argc, char **argv, flow_options *o, int *done)
 {
-    int option, at = 0;
+    int       option, at = 0;
+    htc_error e;
+    char      names[200];
     opterr = 0;
     optind = 1;
     *done = 1;
@@ -216,6 +230,12 @@ int flow_options_read(int argc, char **argv, flow_options *o, int *done)
         }
         if (option == '?')
             return usage("no such option, or without its value: %s", argv[optind - 1]);
+        if (option == POLICY_FROM) {
+            if (policies_from(optarg, &e))
+                continue;
+            say_error(&e);
+            return EXIT_USAGE;
+        }
         if (!take(option, optarg, o))
             return usage("--%s takes %s, not %s", options[at].name, takes[option], optarg);
     }
@@ -225,6 +245,9 @@ int flow_options_read(int argc, char **argv, flow_options *o, int *done)
         return usage("one flow is run: %s, and not %s too", o->file, argv[optind]);
     if (!o->file == !o->shape)
         return usage(o->file ? "a file is a flow, and so is --shape: take one of them" : "a flow is missing: FILE or --shape");
+    policies_list(HTC_REGISTRY_STEAL, NULL, names, sizeof names);
+    if (o->policy && !policies_have(HTC_REGISTRY_STEAL, o->policy)) /* the file may come after the name */
+        return usage("--steal-policy takes %s%s, not %s", names, policies_are_added() ? "" : ", or a policy of --policy-from FILE.so", o->policy);
     *done = 0;
     return EXIT_FINE;
 }

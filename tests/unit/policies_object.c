@@ -1,6 +1,8 @@
-/* A file of policies, in the forms that test_policy_file.c loads. */
+/* A file of policies, in the forms that test_policy_file.c and tests/live/policies.sh load. */
 #include <stdlib.h>
 
+#include "htcsched/balance.h"
+#include "htcsched/fit.h"
 #include "htcsched/policy_file.h"
 #include "htcsched/provision.h"
 #include "htcsched/steal.h"
@@ -45,6 +47,38 @@ static const htc_steal_policy second = { .size = sizeof second + 64, .name = "ne
 static const htc_steal_policy second = { .size = sizeof second, .name = "counting.too", .ctx = &asked, .choose = choose };
 #endif
 
+/* Partitions in turn, from one's own on. */
+static htc_status open_turn(void *ctx, const htc_env *env, const htc_balance_options *options, void **state)
+{
+    uint32_t *next = malloc(sizeof *next);
+    (void)env;
+    (void)ctx;
+    if (!next)
+        return HTC_ENOMEM;
+    *next = options->own == HTC_BALANCE_NONE ? 0 : options->own;
+    *state = next;
+    return HTC_OK;
+}
+
+static htc_status pick_next(void *state, const htc_balance_view *view, htc_rng *rng, uint32_t *partition)
+{
+    uint32_t *next = state;
+    (void)rng;
+    *partition = *next;
+    *next = (*next + 1) % view->partitions;
+    return HTC_OK;
+}
+
+static const htc_balance_policy turn = { .size = sizeof turn, .name = "in-turn", .tries = 4, .waits = 1, .open = open_turn, .close = free, .pick = pick_next };
+
+static uint64_t widest_first(void *ctx, const htc_fit_info *job)
+{
+    (void)ctx;
+    return UINT32_MAX - job->job.nodes;
+}
+
+static const htc_fit_policy widest = { .size = sizeof widest, .name = "widest", .promise = HTC_FIT_PROMISE_HEAD, .key = widest_first };
+
 #ifndef NO_REGISTER
 htc_status htc_policy_register(htc_registry *registry)
 {
@@ -56,6 +90,10 @@ htc_status htc_policy_register(htc_registry *registry)
     if (htc_steal_find(registry, "random", &there) != HTC_OK) /* what is there already can be asked */
         return HTC_ENOTFOUND;
     htc_status status = htc_steal_register(registry, &first);
+    if (status == HTC_OK)
+        status = htc_balance_register(registry, &turn);
+    if (status == HTC_OK)
+        status = htc_fit_register(registry, &widest);
     return status == HTC_OK ? htc_steal_register(registry, &second) : status;
 #endif
 }

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../policies.h"
 #include "values.h"
 
 /* ---- its settings ---- */
-
-const char *const jobs_policies[] = { "monitored", "random", "central" };
-const char *const jobs_orders[] = { "easy", "fcfs", "first_fit", "conservative" };
 
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "jobs", 0, 0, "jobs" },
@@ -21,8 +19,8 @@ static const setting table[] = {
     { "machine.nodes", SET_COUNT, "65536", 1, 16777216, "a number from 1 to 16777216" },
     { "machine.partition", SET_COUNT, "1024", 1, 1048576, "a number from 1 to 1048576" },
     { "machine.used", SET_REAL, "0", 0, 0.999, "a number from 0 to 0.999" },
-    { "control.policy", SET_CHOICE, "monitored", 0, 0, "monitored|random|central" }, /* in the order of jobs_policies */
-    { "control.order", SET_CHOICE, "easy", 0, 0, "easy|fcfs|first_fit|conservative" },
+    { "control.policy", SET_POLICY, "monitored", HTC_REGISTRY_BALANCE, 0, "central" },
+    { "control.order", SET_POLICY, "easy", HTC_REGISTRY_FIT, 0, NULL },
     { "control.tries", SET_COUNT, "0", 0, 4294967295.0, "a number from 0 to 4294967295" },
     { "control.wait", SET_SPAN, "10ms", 0, 0, "a span" },
     { "control.wait_max", SET_SPAN, "1s", 0, 0, "a span" },
@@ -90,11 +88,15 @@ static void close_run(void *run)
     free(j);
 }
 
-static int policies_of(jobs_study *j)
+/* The names are those of policies: it was looked when they were set. */
+static int policies_of(jobs_study *j, const settings *s, htc_error *error)
 {
-    return htc_registry_create(NULL, &j->registry) == HTC_OK && htc_registry_add_builtin(j->registry) == HTC_OK &&
-           (j->policy == 2 || htc_balance_find(j->registry, jobs_policies[j->policy], &j->options.policy) == HTC_OK) &&
-           htc_fit_find(j->registry, jobs_orders[j->order], &j->options.fit) == HTC_OK;
+    if (!(j->registry = policies_open(error)))
+        return 0;
+    if (!j->options.central)
+        (void)htc_balance_find(j->registry, j->policy, &j->options.policy);
+    (void)htc_fit_find(j->registry, settings_text(s, "control.order"), &j->options.fit);
+    return 1;
 }
 
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
@@ -107,11 +109,10 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     }
     htc_sim_jobs_options *o = &j->options;
     j->report.size = sizeof j->report;
-    j->policy = settings_choice(s, "control.policy");
-    j->order = settings_choice(s, "control.order");
+    snprintf(j->policy, sizeof j->policy, "%s", settings_text(s, "control.policy"));
     *o = (htc_sim_jobs_options){ .size = sizeof *o, .seed = seed, .nodes = (uint32_t)settings_count(s, "machine.nodes"),
                                  .partition = (uint32_t)settings_count(s, "machine.partition"), .used = settings_real(s, "machine.used"),
-                                 .jobs = settings_count(s, "workload.jobs"), .length = settings_law(s, "workload.length"), .central = j->policy == 2,
+                                 .jobs = settings_count(s, "workload.jobs"), .length = settings_law(s, "workload.length"), .central = strcmp(j->policy, "central") == 0,
                                  .tries = (uint32_t)settings_count(s, "control.tries"), .wait_ns = settings_span(s, "control.wait"),
                                  .wait_ns_max = settings_span(s, "control.wait_max"), .pull_ns = settings_span(s, "control.pull"),
                                  .monitor_ns = settings_span(s, "control.monitor"), .records = settings_choice(s, "control.records") };
@@ -121,9 +122,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     if (o->wait_ns_max < o->wait_ns)
         refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
-    else if (!policies_of(j))
-        refuse(error, HTC_ENOMEM, "no memory for the policies", "make the experiment smaller");
-    else
+    else if (policies_of(j, s, error))
         return j;
     close_run(j);
     return NULL;

@@ -18,14 +18,12 @@ typedef struct jobs_course {
 typedef struct jobs_study {
     htc_sim_jobs_options options;
     htc_registry        *registry; /* of policies by name */
-    uint32_t             policy, order; /* as the settings have them */
+    char                 policy[HTC_REGISTRY_NAME_MAX + 1];
     htc_sim_jobs_report  report;
     jobs_course         *course;  /* NULL: not wanted */
     const htc_scale_tape *resume; /* NULL: none */
     double               seconds; /* that the run took here */
 } jobs_study;
-
-extern const char *const jobs_policies[], *const jobs_orders[];
 
 /* jobs_say.c */
 void jobs_say(const void *run, int json);

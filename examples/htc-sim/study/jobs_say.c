@@ -55,7 +55,7 @@ static int write_picture(const char *folder, const jobs_study *j, const char *su
     chart *nodes = chart_of(j, 0), *waiting = chart_of(j, 1);
     FILE  *out = nodes && waiting ? plot_open(folder, "nodes", suffix, "svg") : NULL;
     int    bad = -1;
-    snprintf(title, sizeof title, "nodes of %" PRIu32 " that are taken: policy %s, seed %" PRIu64, j->options.nodes, jobs_policies[j->policy], j->options.seed);
+    snprintf(title, sizeof title, "nodes of %" PRIu32 " that are taken: policy %s, seed %" PRIu64, j->options.nodes, j->policy, j->options.seed);
     if (out) {
         chart_svg(nodes, title, waiting, "jobs that wait for nodes", j->options.nodes, out);
         bad = plot_close(out);
@@ -74,7 +74,7 @@ static int write_run(const char *folder, const jobs_study *j, const char *suffix
     fprintf(out,
             "nodes,partition,policy,jobs,jobs_per_s,latency_s,latency_max_s,messages,messages_all,swaps,conflicts,steals,rounds,utilisation,makespan_s\n"
             "%" PRIu32 ",%" PRIu32 ",%s,%" PRIu64 ",%.6f,%.6f,%.6f,%.4f,%.4f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%.6f\n",
-            j->options.nodes, j->options.partition, jobs_policies[j->policy], r->granted, r->throughput, r->latency_s, r->latency_max_s, r->messages, r->messages_all,
+            j->options.nodes, j->options.partition, j->policy, r->granted, r->throughput, r->latency_s, r->latency_max_s, r->messages, r->messages_all,
             r->swaps, r->conflicts, r->steals, r->rounds, r->utilisation, (double)r->scale.makespan / 1e9);
     return plot_close(out);
 }
@@ -96,7 +96,7 @@ static void json_run(const jobs_study *j)
            ",\"granted\":%" PRIu64 ",\"makespan_s\":%.6f,\"jobs_per_s\":%.6f,\"latency_s\":%.6f,\"latency_max_s\":%.6f,\"messages\":%.6f,\"messages_all\":%.6f"
            ",\"requests\":%" PRIu64 ",\"services\":%" PRIu64 ",\"swaps\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"steals\":%" PRIu64 ",\"rounds\":%" PRIu64
            ",\"utilisation\":%.6f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           j->options.nodes, j->options.partition, r->controllers, jobs_policies[j->policy], j->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended,
+           j->options.nodes, j->options.partition, r->controllers, j->policy, j->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended,
            r->granted, (double)s->makespan / 1e9, r->throughput, r->latency_s, r->latency_max_s, r->messages, r->messages_all, r->requests, r->services, r->swaps,
            r->conflicts, r->steals, r->rounds, r->utilisation, s->events, r->memory, j->seconds, s->hash);
     say_text(s->wrong);
@@ -118,7 +118,7 @@ void jobs_say(const void *run, int json)
            "makespan     %.3f s, %" PRIu64 " jobs have ended\n"
            "throughput   %.2f jobs a second\n"
            "latency      %.3f ms from a job's submission until it has its nodes, at most %.3f ms\n",
-           s->submitted, j->options.nodes, r->controllers, r->controllers == 1 ? "" : "s", jobs_policies[j->policy], (double)s->makespan / 1e9, s->ended, r->throughput,
+           s->submitted, j->options.nodes, r->controllers, r->controllers == 1 ? "" : "s", j->policy, (double)s->makespan / 1e9, s->ended, r->throughput,
            1e3 * r->latency_s, 1e3 * r->latency_max_s);
     if (!j->options.central)
         printf("messages     %.2f a job until then, %.2f in all; %" PRIu64 " of the monitor and its readers\n"

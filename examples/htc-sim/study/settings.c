@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../policies.h"
 #include "values.h"
 
 #define NAME_MAX_LEN 96
@@ -108,8 +109,24 @@ static int allowed(const setting *r, const char *text)
     case SET_WORD:
     case SET_FILE:
         return text[0] != '\0';
+    case SET_POLICY:
+        return policies_have((uint32_t)r->min, text) || (r->takes && choice_of(r->takes, text, &place));
     }
     return 0;
+}
+
+static void say_takes(const setting *r, const char *name, htc_error *error)
+{
+    static const char others[] = "; --policy-from FILE adds others";
+    size_t            n = (size_t)snprintf(error->hint, sizeof error->hint, "%.60s takes ", name);
+    if (r->kind != SET_POLICY) {
+        snprintf(error->hint + n, sizeof error->hint - n, "%s", r->takes);
+        return;
+    }
+    policies_list((uint32_t)r->min, r->takes, error->hint + n, sizeof error->hint - n);
+    n = strlen(error->hint);
+    if (!policies_are_added() && n + sizeof others <= sizeof error->hint)
+        memcpy(error->hint + n, others, sizeof others);
 }
 
 /* ---- all of them ---- */
@@ -243,7 +260,7 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
     }
     if (!allowed(rule, value)) {
         snprintf(error->text, sizeof error->text, "%.100s cannot be \"%.80s\"", name, value);
-        snprintf(error->hint, sizeof error->hint, "%.100s takes %s", name, rule->takes);
+        say_takes(rule, name, error);
         return 0;
     }
     if (rule->kind == SET_FILE && s->folder && value[0] != '/')

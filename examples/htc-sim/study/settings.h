@@ -7,14 +7,14 @@
 
 #include "htcsched/sim_scale.h"
 
-typedef enum setting_kind { SET_COUNT = 1, SET_COUNTS, SET_REAL, SET_SIZE, SET_SPAN, SET_SPAN_OR_AUTO, SET_LAW, SET_CHOICE, SET_WORD, SET_FILE } setting_kind;
+typedef enum setting_kind { SET_COUNT = 1, SET_COUNTS, SET_REAL, SET_SIZE, SET_SPAN, SET_SPAN_OR_AUTO, SET_LAW, SET_CHOICE, SET_WORD, SET_FILE, SET_POLICY } setting_kind;
 
 typedef struct setting {
     const char *name; /* user.*.weight: of each [user.NAME] */
     setting_kind kind;
     const char *fallback; /* NULL: none */
-    double      min, max; /* of SET_COUNT, SET_COUNTS and SET_REAL */
-    const char *takes;    /* in words; of SET_CHOICE the words themselves, with | between them */
+    double      min, max; /* of SET_COUNT, SET_COUNTS and SET_REAL; of SET_POLICY min is the htc_registry_kind */
+    const char *takes;    /* in words; of SET_CHOICE the words themselves, with | between them; of SET_POLICY words beside the names, or NULL */
 } setting;
 
 typedef struct settings settings;

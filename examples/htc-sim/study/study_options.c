@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../fuzz.h"
+#include "../policies.h"
 #include "ini.h"
 #include "study.h"
 #include "study_command.h"
@@ -15,6 +16,7 @@ static const char common_help[] =
     "  --seed S            of all that is drawn (1) [sim.seed]\n"
     "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
     "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
+    "  --policy-from FILE  load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
     "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
     "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
     "  --jobs N, -j N      processes for these runs, threads of one (as many as there are processors)\n"
@@ -64,11 +66,11 @@ void study_help(const char *name)
     fputs(common_help, stdout);
 }
 
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, KEYS };
+enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, KEYS };
 
 static const struct option common[] = { { "set", 1, NULL, SET },       { "vary", 1, NULL, VARY },     { "seeds", 1, NULL, SEEDS }, { "jobs", 1, NULL, JOBS },
                                         { "plot", 1, NULL, PLOT },     { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG }, { "json", 0, NULL, JSON },
-                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY } };
+                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "policy-from", 1, NULL, POLICY_FROM } };
 #define COMMON      (sizeof common / sizeof *common)
 #define OPTIONS_MAX 512
 
@@ -223,11 +225,12 @@ static int take(study *y, int option, char *value)
 
 /* ---- which model, and what its file says ---- */
 
-/* The command line as far as it concerns neither: where the file is. 1: help is wanted. */
+/* The command line as far as it concerns neither: where the file is, and policies, whose names it may have. 1: help is wanted. */
 static int find_file(int argc, char **argv, const char **file, int *ends)
 {
     struct option options[OPTIONS_MAX];
     int           option, help = 0;
+    htc_error     e;
     options_of(model_of(argv[0]), options);
     *file = NULL;
     *ends = EXIT_FINE;
@@ -238,11 +241,13 @@ static int find_file(int argc, char **argv, const char **file, int *ends)
             return 0;
         if (option == CONFIG)
             *file = optarg;
+        if (option == POLICY_FROM && *ends == EXIT_FINE && !policies_from(optarg, &e))
+            *ends = refuse(&e);
         help |= option == HELP;
     }
     if (optind < argc && !*file)
         *file = argv[optind++];
-    if (optind < argc && !help)
+    if (optind < argc && !help && *ends == EXIT_FINE)
         *ends = usage("one experiment is run: %s, and not %s too", *file, argv[optind]);
     return help;
 }
@@ -338,6 +343,8 @@ int study_options_read(int argc, char **argv, study *y, int *done)
         ends = check_vary(y);
     if (ends == EXIT_FINE && y->checkpoint && !y->model->resume)
         ends = usage("runs of the model %s have no checkpoints", y->model->name);
+    if (ends == EXIT_FINE && y->checkpoint && policies_are_added())
+        ends = usage("a checkpoint does not hold what a policy of a file remembers: without --policy-from");
     if (ends == EXIT_FINE && y->checkpoint && (y->n_vary || y->seeds > 1))
         ends = usage("a checkpoint is of one run: without --vary and --seeds");
     *done = ends != EXIT_FINE;

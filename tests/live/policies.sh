@@ -1,0 +1,102 @@
+#!/bin/bash
+# usage: SOURCE=DIR policies.sh PROGRAMS OBJECTS
+# Policies of files in htc-sim: they change what comes out, in exact mode and in scale models; a run knows nothing of another; mistakes are refused.
+# OBJECTS: where policies_NAME.so are (tests/unit/policies_object.c).
+set -euo pipefail
+sim=$1/htc-sim
+programs=$1
+objects=$2
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+number() { grep -oE "\"$1\":[-0-9.e+]+" "$dir/out" | head -1 | cut -d: -f2; }
+hash_of() { grep -oE '"hash":"[0-9a-f]+"' "$dir/out"; }
+good=$objects/policies_good.so
+frugal=$programs/frugal.so
+
+# A program that is linked with the archives of the library cannot share it with files.
+if ! "$sim" flow --policy-from "$good" --shape bot --tasks 1 > /dev/null 2> "$dir/err" && grep -q 'another copy of the library' "$dir/err"; then
+    echo "skipped: this htc-sim is not linked with the shared library"
+    exit 77
+fi
+
+# ---- exact mode ----
+flow=(flow --shape bot --tasks 600 --length "0s..1s" --workers 16 --json)
+ends 0 "${flow[@]}"
+plain=$(hash_of) plain_stolen=$(number stolen)
+ends 0 "${flow[@]}" --policy-from "$frugal"
+[ "$(hash_of)" = "$plain" ] || fail "a policy that is not chosen changes the run"
+ends 0 "${flow[@]}" --steal-policy random
+[ "$(hash_of)" = "$plain" ] || fail "random is not the default"
+ends 0 "${flow[@]}" --policy-from "$frugal" --steal-policy frugal
+[ "$(hash_of)" != "$plain" ] || fail "frugal does not change the run"
+[ "$(number stolen)" -lt "$plain_stolen" ] || fail "frugal moves $(number stolen) tasks, random $plain_stolen"
+# What counting remembers of one run is not known in the next, in the same process. (Lengths are drawn by the first seed alone.)
+flow=(flow --shape bot --tasks 300 --length 300ms --jitter 2ms --workers 16 --json --policy-from "$good" --steal-policy counting)
+for seed in 1 2; do
+    ends 0 "${flow[@]}" --seed $seed
+    number efficiency
+done | sort -n > "$dir/alone"
+ends 0 "${flow[@]}" --runs 2
+{ number efficiency_min; number efficiency_max; } > "$dir/together"
+diff "$dir/alone" "$dir/together" || fail "runs of one process know of each other"
+[ "$(uniq "$dir/alone" | wc -l)" = 2 ] || fail "two seeds are one"
+
+# ---- scale models ----
+jobs=(jobs --nodes 1024 --partition 64 --count 1000 --json)
+ends 0 "${jobs[@]}"
+plain=$(hash_of)
+ends 0 "${jobs[@]}" --policy-from "$good" --policy in-turn
+[ "$(hash_of)" != "$plain" ] || fail "in-turn does not change the run"
+grep -q '"policy":"in-turn"' "$dir/out" || fail "the policy is not told"
+ends 0 "${jobs[@]}" --policy central
+plain=$(hash_of)
+ends 0 "${jobs[@]}" --policy-from "$good" --policy central --order widest
+[ "$(hash_of)" != "$plain" ] || fail "widest does not change the run"
+# From a file, beside others, in one process and in two.
+printf '[sim]\nmodel = jobs\n[control]\npolicy = in-turn\n[machine]\nnodes = 1024\npartition = 64\n[workload]\njobs = 500\n' > "$dir/turn.ini"
+ends 0 run "$dir/turn.ini" --policy-from "$good" --vary control.policy=random,in-turn --seeds 1..3 -j 1 --json
+cp "$dir/out" "$dir/one"
+ends 0 run "$dir/turn.ini" --policy-from "$good" --vary control.policy=random,in-turn --seeds 1..3 -j 2 --json
+cmp "$dir/one" "$dir/out" || fail "two processes come to another table than one"
+
+# ---- mistakes ----
+flow=(flow --shape bot --tasks 10)
+ends 2 "${flow[@]}" --steal-policy counting
+says "--steal-policy takes log2, mesh-2d, mesh-3d, near, one, random, sqrt, static or two, or a policy of --policy-from FILE.so, not counting"
+ends 2 "${jobs[@]}" --policy in-turn
+says "control.policy cannot be \"in-turn\""
+says "control.policy takes central, monitored or random; --policy-from FILE adds others"
+ends 2 run "$dir/turn.ini"
+says "turn.ini:4: control.policy cannot be \"in-turn\""
+ends 2 "${jobs[@]}" --policy-from "$good" --order counting
+says "control.order takes conservative, easy, fcfs, first_fit or widest"
+for what in flow jobs; do
+    case $what in flow) command=("${flow[@]}") ;; jobs) command=("${jobs[@]}") ;; esac
+    ends 2 "${command[@]}" --policy-from "$dir/none.so"
+    says "none.so: No such file or directory"
+    ends 2 "${command[@]}" --policy-from "$dir/turn.ini"
+    says "build it with cc -shared -fPIC"
+    ends 2 "${command[@]}" --policy-from "$objects/policies_no_abi.so"
+    says "policies_no_abi.so: it has no htc_policy_abi"
+    says "put HTC_POLICY_FILE; into one of its sources"
+    ends 2 "${command[@]}" --policy-from "$objects/policies_other_abi.so"
+    says "it is for version 2 of htcsched/policy_file.h, and this is version 1"
+    ends 2 "${command[@]}" --policy-from "$objects/policies_taken.so"
+    says "there is a steal policy called random already"
+    ends 2 "${command[@]}" --policy-from "$good" --policy-from "$good"
+    says "there is a steal policy called counting already"
+done
+ends 2 fairshare --users 2 --policy-from "$good" --checkpoint "$dir/state"
+says "a checkpoint does not hold what a policy of a file remembers"
