@@ -64,6 +64,28 @@ ends 0 "${jobs[@]}" --policy central
 plain=$(hash_of)
 ends 0 "${jobs[@]}" --policy-from "$good" --policy central --order widest
 [ "$(hash_of)" != "$plain" ] || fail "widest does not change the run"
+# Many tasks on nodes that steal: the policy of the example moves fewer tasks.
+many=(manytask --architecture distributed --nodes 256 --cores 1 --tasks 5120 --length 0s..1s --json)
+ends 0 "${many[@]}"
+plain=$(hash_of) plain_stolen=$(number stolen)
+ends 0 "${many[@]}" --policy-from "$frugal"
+[ "$(hash_of)" = "$plain" ] || fail "a policy that is not chosen changes the run of many tasks"
+ends 0 "${many[@]}" --policy-from "$frugal" --steal-policy frugal
+[ "$(hash_of)" != "$plain" ] || fail "frugal does not change the run of many tasks"
+[ "$(number stolen)" -lt "$plain_stolen" ] || fail "frugal moves $(number stolen) tasks, random $plain_stolen"
+ends 0 "${many[@]}" --policy-from "$good" --vary steal.policy=counting --seeds 1..3 -j 1
+simulated() { grep -oE '"(efficiency|rounds|stolen)":\{[^}]*\}' "$dir/out"; } # and not how long it took here
+simulated > "$dir/one"
+ends 0 "${many[@]}" --policy-from "$good" --vary steal.policy=counting --seeds 1..3 -j 3
+simulated | cmp "$dir/one" - || fail "a policy that remembers comes to another table in three processes than in one"
+# Leased nodes: that of the example asks less often.
+lease=(dsp --count 500 --window 3d --json)
+ends 0 "${lease[@]}" --provision-policy perlease
+plain=$(hash_of) plain_requests=$(number requests)
+ends 0 "${lease[@]}" --policy-from "$programs/cushion.so" --provision-policy cushion
+[ "$(hash_of)" != "$plain" ] || fail "cushion does not change the run"
+[ "$(number requests)" -lt "$plain_requests" ] || fail "cushion asks $(number requests) times, perlease $plain_requests"
+ends 0 "${lease[@]}" --policy-from "$good" --order widest
 # From a file, beside others, in one process and in two.
 printf '[sim]\nmodel = jobs\n[control]\npolicy = in-turn\n[machine]\nnodes = 1024\npartition = 64\n[workload]\njobs = 500\n' > "$dir/turn.ini"
 ends 0 run "$dir/turn.ini" --policy-from "$good" --vary control.policy=random,in-turn --seeds 1..3 -j 1 --json
@@ -78,6 +100,10 @@ says "--steal-policy takes log2, mesh-2d, mesh-3d, near, one, random, sqrt, stat
 ends 2 "${jobs[@]}" --policy in-turn
 says "control.policy cannot be \"in-turn\""
 says "control.policy takes central, monitored or random; --policy-from FILE adds others"
+ends 2 "${many[@]}" --steal-policy cushion --policy-from "$programs/cushion.so"
+says "steal.policy takes log2, mesh-2d"
+ends 2 "${lease[@]}" --provision-policy cushion
+says "tre.htc.policy takes paper or perlease; --policy-from FILE adds others"
 ends 2 run "$dir/turn.ini"
 says "turn.ini:4: control.policy cannot be \"in-turn\""
 ends 2 "${jobs[@]}" --policy-from "$good" --order counting

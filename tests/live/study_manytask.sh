@@ -141,7 +141,8 @@ cmp "$dir/whole.csv" "$dir/parts.csv" || fail "in pieces the tasks are others"
 ends 2 manytask --architecture flat
 says "machine.architecture takes central|distributed|hierarchical|falkon|falkon_tree|sparrow|cloudkon"
 ends 2 manytask --policy nobody
-says "there is no policy of stealing called nobody"
+says "steal.policy cannot be \"nobody\""
+says "steal.policy takes log2, mesh-2d, mesh-3d, near, one, random, sqrt, static or two"
 ends 2 manytask --policy mesh-2d
 says "set mesh.dimensions"
 ends 2 manytask --mesh 1

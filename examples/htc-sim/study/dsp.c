@@ -3,30 +3,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../policies.h"
 #include "values.h"
 
 /* ---- its settings ---- */
 
 const char *const        dsp_systems[] = { "dsp", "dcs", "ssp", "drp" }; /* in the order of htc_sim_provision_system */
-static const char *const policies[] = { "paper", "perlease" };
-static const char *const fits[] = { NULL, "first_fit", "fcfs", "easy", "conservative" };
 
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "dsp", 0, 0, "dsp" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "1ms", 0, 0, "a span: 1ms, 1s" },
+    { "sim.tick", SET_SPAN, "1ms", 1, 0, "a span from 1 ns: 1ms, 1s" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN, "0", 0, 0, "a span; 0: a lease unit, with --plot a twelfth of it" },
     { "provider.system", SET_CHOICE, "dsp", 0, 0, "dsp|dcs|ssp|drp" }, /* in the order of dsp_systems */
     { "provider.nodes", SET_COUNT, "480", 0, 4294967295.0, "a number from 1 to 4294967295; 0: so many" },
-    { "provider.grant", SET_CHOICE, "all_or_reject", 0, 0, "all_or_reject|partial" },
+    { "provider.grant", SET_POLICY, "all_or_reject", HTC_REGISTRY_GRANT, 0, NULL },
     { "provider.unit", SET_SPAN, "1h", 0, 0, "a span" },
-    { "provider.setup", SET_CHOICE, "packages", 0, 0, "packages|none|wipe_os" },
+    { "provider.setup", SET_POLICY, "packages", HTC_REGISTRY_SETUP, 0, NULL },
     { "provider.setup_time", SET_SPAN, "15.743s", 0, 0, "a span" },
     { "provider.setup_delay", SET_CHOICE, "off", 0, 0, "off|on" },
     { "provider.price", SET_REAL, "0.1", 0, 1e9, "of a node for a unit, a number from 0" },
     { "provider.shared", SET_CHOICE, "off", 0, 0, "off|on" },
-    { "provider.policy", SET_CHOICE, "perlease", 0, 0, "paper|perlease" },
+    { "provider.policy", SET_POLICY, "perlease", HTC_REGISTRY_PROVISION, 0, NULL },
     { "provider.B", SET_COUNT, "0", 0, 4294967295.0, "a number of nodes" },
     { "provider.R", SET_REAL, "1.2", 0, 1e9, "a number from 0" },
     { "provider.scan", SET_SPAN, "60s", 0, 0, "a span" },
@@ -49,9 +48,9 @@ static const setting table[] = {
     { "tre.*.R", SET_REAL, NULL, 0, 1e9, "a number from 0" },
     { "tre.*.scan", SET_SPAN, NULL, 0, 0, "a span" },
     { "tre.*.phase", SET_SPAN_OR_AUTO, "0", 0, 0, "a span, or auto: drawn from the seed" },
-    { "tre.*.policy", SET_CHOICE, "paper", 0, 0, "paper|perlease" },
+    { "tre.*.policy", SET_POLICY, "paper", HTC_REGISTRY_PROVISION, 0, NULL },
     { "tre.*.demand", SET_CHOICE, "unfinished", 0, 0, "unfinished|waiting" },
-    { "tre.*.order", SET_CHOICE, "auto", 0, 0, "auto|first_fit|fcfs|easy|conservative" }, /* in the order of fits */
+    { "tre.*.order", SET_POLICY, "auto", HTC_REGISTRY_FIT, 0, "auto" },
     { "tre.*.priority", SET_COUNT, "0", 0, 1e6, "a number from 0 to 1000000" },
     { "tre.*.weight", SET_COUNT, "1", 1, 1e6, "a number from 1 to 1000000" },
     { NULL, 0, NULL, 0, 0, NULL },
@@ -99,7 +98,7 @@ static int book_of(dsp_study *d, size_t i, settings *s, uint64_t seed)
     text = settings_text(s, settings_in(s, "tre", name, "scan"));
     b->scan_ns = text[0] ? settings_span(s, settings_in(s, "tre", name, "scan")) : mtc ? 3 * HTC_SECOND : 60 * HTC_SECOND;
     b->phase_ns = phase_of(s, settings_in(s, "tre", name, "phase"), b->scan_ns, seed);
-    return htc_provision_find(d->registry, policies[settings_choice(s, settings_in(s, "tre", name, "policy"))], &b->policy) == HTC_OK;
+    return htc_provision_find(d->registry, settings_text(s, settings_in(s, "tre", name, "policy")), &b->policy) == HTC_OK;
 }
 
 static int open_tre(dsp_study *d, const char *name, settings *s, uint64_t seed, htc_error *error)
@@ -120,8 +119,8 @@ static int open_tre(dsp_study *d, const char *name, settings *s, uint64_t seed, 
     e->weight = settings_count(s, settings_in(s, "tre", name, "weight"));
     e->period_ns = settings_span(s, settings_in(s, "tre", name, "window"));
     e->book = &d->book[i];
-    const char *fit = fits[settings_choice(s, settings_in(s, "tre", name, "order"))];
-    if (!book_of(d, i, s, seed) || (fit && htc_fit_find(d->registry, fit, &e->fit) != HTC_OK))
+    const char *fit = settings_text(s, settings_in(s, "tre", name, "order"));
+    if (!book_of(d, i, s, seed) || (strcmp(fit, "auto") != 0 && htc_fit_find(d->registry, fit, &e->fit) != HTC_OK))
         return refuse(error, HTC_EINTERNAL, "a policy is not in the registry", "report this");
     return dsp_work_open(w, s, seed, e, error);
 }
@@ -129,21 +128,25 @@ static int open_tre(dsp_study *d, const char *name, settings *s, uint64_t seed, 
 static void open_provider(dsp_study *d, settings *s, uint64_t seed)
 {
     htc_sim_provision_options *o = &d->options;
-    d->setup = *htc_provision_setup_of(settings_choice(s, "provider.setup"));
-    if (settings_choice(s, "provider.setup") != HTC_PROVISION_NO_SETUP)
+    const htc_provision_setup *setup = htc_provision_setup_of(HTC_PROVISION_PACKAGES);
+    const char                *grant = settings_text(s, "provider.grant");
+    (void)htc_provision_find_setup(d->registry, settings_text(s, "provider.setup"), &setup);
+    d->setup = *setup;
+    if (setup == htc_provision_setup_of(HTC_PROVISION_PACKAGES) || setup == htc_provision_setup_of(HTC_PROVISION_WIPE_OS)) /* one of one's own says its time */
         d->setup.node_ns = settings_span(s, "provider.setup_time");
     d->every = settings_span(s, "provider.unit");
     d->every = d->every ? d->every : 3600 * HTC_SECOND;
     *o = (htc_sim_provision_options){ .size = sizeof *o, .system = settings_choice(s, "provider.system"), .setup_delay = settings_choice(s, "provider.setup_delay"),
                                       .environments = d->environment, .capacity = settings_count(s, "provider.nodes"),
-                                      .granter = settings_choice(s, "provider.grant") ? htc_provision_granter_of(HTC_PROVISION_PARTIAL) : NULL, /* the model's own divides what is lent */
                                       .setup = &d->setup, .price = settings_real(s, "provider.price"), .tick_ns = settings_span(s, "sim.tick") };
+    if (strcmp(grant, "all_or_reject") != 0) /* else none: the model's own divides what is lent */
+        (void)htc_provision_find_granter(d->registry, grant, &o->granter);
     if (settings_choice(s, "provider.shared") == 0 || o->system != HTC_SIM_PROVISION_DSP)
         return;
     d->shared = (htc_provision_options){ .size = sizeof d->shared, .initial = initial_of(settings_count(s, "provider.B")), .ratio = ratio_of(settings_real(s, "provider.R")),
                                          .scan_ns = settings_span(s, "provider.scan"), .unit_ns = settings_span(s, "provider.unit") };
     d->shared.phase_ns = phase_of(s, "provider.phase", d->shared.scan_ns, seed);
-    (void)htc_provision_find(d->registry, policies[settings_choice(s, "provider.policy")], &d->shared.policy);
+    (void)htc_provision_find(d->registry, settings_text(s, "provider.policy"), &d->shared.policy);
     o->shared = &d->shared;
 }
 
@@ -162,10 +165,13 @@ static void close_run(void *run)
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     dsp_study *d = calloc(1, sizeof *d);
-    if (!d || htc_registry_create(NULL, &d->registry) != HTC_OK || htc_registry_add_builtin(d->registry) != HTC_OK ||
-        (drawn && !(d->course = calloc(1, sizeof *d->course)))) {
+    if (!d || (drawn && !(d->course = calloc(1, sizeof *d->course)))) {
         close_run(d);
         refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        return NULL;
+    }
+    if (!(d->registry = policies_open(error))) {
+        close_run(d);
         return NULL;
     }
     d->report.size = sizeof d->report;
@@ -434,7 +440,8 @@ static const model_option options[] = {
     { "R", "X", "tre.htc.R", "its ratio of obtaining resources (1.2)" },
     { "scan", "SPAN", "tre.htc.scan", "between two looks at its queue (60s)" },
     { "phase", "SPAN", "tre.htc.phase", "until the first one, or auto: drawn from the seed (0)" },
-    { "policy", "NAME", "tre.htc.policy", "by which it asks for nodes: paper or perlease (paper)" },
+    { "provision-policy", "NAME", "tre.htc.policy", "by which it asks for nodes: paper, perlease, or of --policy-from (paper)" },
+    { "policy", "NAME", "tre.htc.policy", "the same" },
     { "order", "NAME", "tre.htc.order", "of its jobs: auto, first_fit, fcfs, easy or conservative (auto)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
     { NULL, NULL, NULL, NULL },

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../policies.h"
 #include "values.h"
 
 /* ---- its settings ---- */
@@ -16,7 +17,7 @@ const char *const many_architectures[] = { "central", "distributed", "hierarchic
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "manytask", 0, 0, "manytask" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "1us", 0, 0, "a span: 1us, 1ms" },
+    { "sim.tick", SET_SPAN, "1us", 1, 0, "a span from 1 ns: 1us, 1ms" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "sim.tiles", SET_CHOICE, "off", 0, 0, "off|on" },
@@ -35,7 +36,7 @@ static const setting table[] = {
     { "mesh.y", SET_COUNT, "0", 0, 268435456, "a number from 0 to 268435456" },
     { "mesh.z", SET_COUNT, "0", 0, 268435456, "a number from 0 to 268435456" },
     { "mesh.torus", SET_CHOICE, "off", 0, 0, "off|on" },
-    { "steal.policy", SET_WORD, "random", 0, 0, "the name of a policy" },
+    { "steal.policy", SET_POLICY, "random", HTC_REGISTRY_STEAL, 0, NULL },
     { "steal.neighbours", SET_COUNT, "0", 0, 268435456, "a number from 0 to 268435456; 0: as steal.degree says" },
     { "steal.part", SET_REAL, "0", 0, 1, "a part of all nodes, from 0 to 1; 0: as steal.neighbours says" },
     { "steal.degree", SET_CHOICE, "sqrt", 0, 0, RULES },
@@ -161,13 +162,10 @@ static int steal_of(many_study *m, const settings *s, htc_error *error)
             return refuse(error, HTC_ECONFIG, "steal.policy is that of a mesh, and there is none", "set mesh.dimensions, or mesh.x and mesh.y");
         m->steal.shape = m->options.shape;
     }
-    if (htc_registry_create(NULL, &m->registry) != HTC_OK || htc_registry_add_builtin(m->registry) != HTC_OK)
-        return refuse(error, HTC_ENOMEM, "no memory for the policies", "make the experiment smaller");
-    if (htc_steal_find(m->registry, name, &m->steal.policy) == HTC_OK)
-        return 1;
-    refuse(error, HTC_ECONFIG, "", "steal.policy takes random, one, two, log2, sqrt, static, mesh-2d, mesh-3d or near");
-    snprintf(error->text, sizeof error->text, "there is no policy of stealing called %.60s", name);
-    return 0;
+    if (!(m->registry = policies_open(error)))
+        return 0;
+    (void)htc_steal_find(m->registry, name, &m->steal.policy); /* that it is there was seen when it was set */
+    return 1;
 }
 
 /* 0 is no cost here, and a default there. */
@@ -352,7 +350,8 @@ static const model_option options[] = {
     { "grids", "N", "machine.grids", "such machines side by side, each with its own tasks and dispatchers or thieves (1)" },
     { "fanout", "N", "machine.fanout", "of a tree of dispatchers (32)" },
     { "mesh", "N", "mesh.dimensions", "nodes are the points of a mesh of 2 or 3 dimensions, and messages go hop by hop (0)" },
-    { "policy", "NAME", "steal.policy", "random, one, two, log2, sqrt, static, mesh-2d, mesh-3d or near (random)" },
+    { "steal-policy", "NAME", "steal.policy", "random, one, two, log2, sqrt, static, mesh-2d, mesh-3d, near, or of --policy-from (random)" },
+    { "policy", "NAME", "steal.policy", "the same" },
     { "neighbours", "N", "steal.neighbours", "that a thief asks (0: as --degree says)" },
     { "part", "PART", "steal.part", "of all nodes, that a thief asks (0: as --neighbours says)" },
     { "degree", "NAME", "steal.degree", "neighbours: one, two, log2, sqrt or half (sqrt)" },
