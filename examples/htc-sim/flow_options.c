@@ -63,13 +63,14 @@ static int span_until(const char *text, const char *end, htc_ns *out)
         const char *name;
         double      ns;
     } units[] = { { "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
-    char *unit;
+    char  one[64], *unit;
+    size_t n = end ? (size_t)(end - text) : strlen(text);
     if ((text[0] < '0' || text[0] > '9') && text[0] != '.')
         return 0;
-    double v = strtod(text, &unit);
-    size_t len = end ? (size_t)(end - unit) : strlen(unit);
-    for (size_t i = 0; i < sizeof units / sizeof *units && (!end || unit <= end); i++)
-        if (strlen(units[i].name) == len && strncmp(unit, units[i].name, len) == 0 && v * units[i].ns < 3.2e16) {
+    snprintf(one, sizeof one, "%.*s", n < sizeof one ? (int)n : 0, text); /* or the point of 0..1s would be one of 0 */
+    double v = strtod(one, &unit);
+    for (size_t i = 0; i < sizeof units / sizeof *units && unit != one; i++)
+        if (strcmp(unit, units[i].name) == 0 && v * units[i].ns < 3.2e16) {
             *out = (htc_ns)(v * units[i].ns + 0.5);
             return 1;
         }
@@ -223,13 +224,13 @@ int flow_options_read(int argc, char **argv, flow_options *o, int *done)
     *done = 1;
     *o = (flow_options){ .sim = { .size = sizeof o->sim, .workers = 8, .slots = 1, .commit_ns = 200 * HTC_US, .sample_ns = 100 * HTC_MS },
                          .steal = { .size = sizeof o->steal }, .runs = 1, .tasks = 1000, .seed = 1, .length_min = HTC_SECOND, .length_max = HTC_SECOND };
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+    while ((option = getopt_long(argc, argv, ":", options, &at)) != -1) {
         if (option == HELP) {
             fputs(flow_help, stdout);
             return EXIT_FINE;
         }
-        if (option == '?')
-            return usage("no such option, or without its value: %s", argv[optind - 1]);
+        if (option == '?' || option == ':')
+            return usage_of_option("flow", option, argv[optind - 1], options);
         if (option == POLICY_FROM) {
             if (policies_from(optarg, &e))
                 continue;

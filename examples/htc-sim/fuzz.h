@@ -52,6 +52,9 @@ void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run);
 int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done);
 /* Of every command's words: says what is wrong, and whose --help says how it is right; EXIT_USAGE. */
 int usage_of(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Of an option that is not there, or (how ':') has no value; with the one that was probably meant. command: of htc-sim; "": none. */
+struct option;
+int usage_of_option(const char *command, int how, const char *text, const struct option *options);
 /* 1: text is a number from min to max and nothing else. */
 int number_in(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 

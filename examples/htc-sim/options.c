@@ -11,6 +11,7 @@
 #include "fuzz.h"
 #include "reproduce/reproduce.h"
 #include "study/study_command.h"
+#include "study/values.h"
 
 static const char help[] =
     "usage: htc-sim fuzz [--seeds A..B | --seed S] [options]\n"
@@ -57,7 +58,24 @@ int usage_of(const char *command, const char *format, ...)
     return EXIT_USAGE;
 }
 
-#define usage(...) usage_of("htc-sim", __VA_ARGS__)
+int usage_of_option(const char *command, int how, const char *text, const struct option *options)
+{
+    char        name[40], called[64];
+    const char *best = NULL;
+    size_t      least = 1 + strcspn(text, "=") / 3; /* so many letters are another word */
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    snprintf(called, sizeof called, "htc-sim%s%.40s", command[0] ? " " : "", command);
+    if (how == ':')
+        return usage_of(called, "%s takes a value", name);
+    for (const struct option *o = options; o->name && name[0] == '-' && name[1] == '-'; o++)
+        if (value_distance(name + 2, o->name) < least) {
+            best = o->name;
+            least = value_distance(name + 2, best);
+        }
+    return best ? usage_of(called, "%s has no option %s; did you mean --%s?", called, name, best) : usage_of(called, "%s has no option %s", called, name);
+}
+
+#define usage(...) usage_of("htc-sim fuzz", __VA_ARGS__)
 
 int number_in(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
@@ -168,33 +186,64 @@ static int take(int option, const char *value, fuzz_options *o)
     return 0;
 }
 
+static void say_commands(void)
+{
+    fputs("usage: htc-sim COMMAND [options]\n"
+          "\n"
+          "The simulator. htc-sim COMMAND --help lists the options of a command; htc-sim(1) tells all, doc/simulation.md why.\n"
+          "\n"
+          "Published experiments:\n"
+          "\n"
+          "  reproduce [NAME...]    run them, and say how far ours are from what was published\n"
+          "\n"
+          "Scale models, with the library's policies, and nodes and tasks that are numbers in arrays:\n"
+          "\n",
+          stdout);
+    study_list();
+    fputs("\n"
+          "Exact mode, with the machines that run live, message by message:\n"
+          "\n"
+          "  flow [FILE]            one flow over workers and a store, and how well they did\n"
+          "  fuzz                   stores, or whole systems, under the faults that a seed draws\n"
+          "\n"
+          "  --help                 this\n"
+          "  --version              the version\n",
+          stdout);
+}
+
+static int no_command(const char *name)
+{
+    const char *meant = study_nearest(name);
+    if (meant)
+        return usage_of("htc-sim", "there is no command %s; did you mean %s? The command comes first", name, meant);
+    return usage_of("htc-sim", "there is no command %s; the command comes first", name);
+}
+
 int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
 {
     int option, at = 0, one = 0, several = 0;
     opterr = 0;
     *done = 1;
     *o = (fuzz_options){ .from = 1, .to = 1000 };
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+    while ((option = getopt_long(argc, argv, ":", options, &at)) != -1) {
         if (option == HELP || option == VERSION) {
-            fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
-            if (option == HELP) {
-                printf("\n%s\n", flow_help);
-                study_help(NULL);
-                printf("\n%s", reproduce_help);
-            }
+            if (option == HELP && (argc < 3 || strcmp(argv[1], "fuzz") != 0))
+                say_commands();
+            else
+                fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
             return EXIT_FINE;
         }
-        if (option == '?')
-            return usage("no such option, or without its value: %s", argv[optind - 1]);
+        if (option == '?' || option == ':')
+            return usage_of_option(argc > 1 && strcmp(argv[1], "fuzz") == 0 ? "fuzz" : "", option, argv[optind - 1], options);
         if (!take(option, optarg, o))
             return usage("--%s takes %s, not %s", options[at].name, takes[option], optarg);
         one |= option == SEED;
         several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("a command is missing: fuzz, flow, run, resume, reproduce, or a model as fairshare");
+        return usage_of("htc-sim", "a command is missing");
     if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz, flow, run, resume, reproduce and the models, as fairshare, are there, and the command comes first", argv[optind]);
+        return no_command(argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)

@@ -56,14 +56,14 @@ tasks = 20
 length = 100000ms
 arrival = 150
 END
-ends 0 run "$dir/worked.ini" --gap 0 --json
+ends 0 fairshare "$dir/worked.ini" --gap 0 --json
 python3 - "$dir/out" << 'PY'
 import json, sys
 run = json.load(open(sys.argv[1]))
 assert [u["makespan_s"] for u in run["users"]] == [300, 110, 110], run
 assert run["ended"] == 270 and run["wrong"] == "" and run["idle_core_s"] == 0 and not run["interrupted"], run
 PY
-"$sim" run - --gap 0 --json < "$dir/worked.ini" > "$dir/again"
+"$sim" fairshare - --gap 0 --json < "$dir/worked.ini" > "$dir/again"
 [ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/again")" = "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" ] || fail "the same experiment is another run"
 
 # Many runs: the same table from one process and from three.
@@ -91,10 +91,11 @@ ends 0 fairshare --tasks 10 --cores 4 --vary cluster.cores=1..10:+4 --json
 # Mistakes.
 refused() { # WHAT-IT-SAYS NEXT-STEP < FILE
     cat > "$dir/bad.ini"
-    ends 2 run "$dir/bad.ini"
+    ends 2 "$command" "$dir/bad.ini"
     says "$1"
     says "next: $2"
 }
+command=fairshare
 printf '[cluster]\ncores = 5\ncore = 6\n' | refused "bad.ini:3: there is no key cluster.core" "did you mean cluster.cores?"
 printf '\n[clutser]\n' | refused "bad.ini:2: there is no section [clutser]" "sections are [sim]"
 printf '[cluster]\ncores = 0\n' | refused 'bad.ini:2: cluster.cores cannot be "0"' "cluster.cores takes a number from 1"
@@ -104,7 +105,11 @@ printf '[user.a]\n[job.b]\nuser = c\n' | refused "job.b.user: there is no user c
 printf '[user.a]\n[job.b]\ntasks = 3\n' | refused "job.b has no user" "write job.NAME.user"
 printf '[cluster]\ncores = 5\n' | refused "there are no users with jobs" "set workload.users"
 printf '[workload]\nlength = lognormal 5s\nusers = 3\n' | refused 'workload.length cannot be' "workload.length takes SPAN"
+command=run
 printf '[sim]\nmodel = nosuch\n' | refused 'sim.model cannot be "nosuch"' "models are fairshare"
+printf '[sim]\nseed = 2\n' | refused "bad.ini: it does not name a model" "write model = NAME below [sim]; models are fairshare"
+printf '[sim]\nmodel = jobs\n[mach\033ine]\n' | refused "bad.ini:3: there is no section [mach?ine]" "sections are [sim], [machine], [control], [cost], [workload]"
+command=fairshare
 head -c 300 /dev/zero | tr '\0' x | refused "bad.ini:1: the line is too long" "give its values"
 printf '[workload]\nusers = 3\n[fair]\npolicy = static\n[cluster]\ncores = 2\n' | refused "cannot be split among 3 users" "change its settings"
 ends 2 run "$dir/none.ini"
@@ -161,3 +166,27 @@ ends 2 resume
 ends 2 fairshare --checkpoint "$dir/state" --seeds 1..2
 ends 3 fairshare --tasks 1 --checkpoint /proc/nothing
 echo "study: all is well"
+
+# Words that were probably meant, and what cannot come to a good end is said before the run.
+ends 2 fairshar
+says "there is no command fairshar; did you mean fairshare?"
+ends 2 jobs --nods 4
+says "htc-sim jobs has no option --nods; did you mean --nodes?"
+ends 2 jobs --nodes
+says "--nodes takes a value"
+ends 2 jobs --tick 0
+says "sim.tick takes a span from 1 ns"
+ends 3 jobs --plot "$example/plots"
+says "$example/plots: nothing can be drawn there"
+says "next: give --plot a folder"
+ends 0 flow --shape bot --tasks 4 --length 0..1s
+# Each command that is listed has its own help, with its keys and what they take.
+mapfile -t commands < <("$sim" --help | sed -n 's/^  \([a-z]\+\) .*/\1/p')
+[ ${#commands[@]} -ge 8 ] || fail "htc-sim --help lists ${commands[*]}"
+for command in "${commands[@]}"; do
+    "$sim" "$command" --help > "$dir/out" || fail "htc-sim $command --help fails"
+    grep -q "^usage: htc-sim $command" "$dir/out" || fail "htc-sim $command --help is not about it"
+done
+ends 0 jobs --help
+grep -qE '^  cost.latency = 100us +a span$' "$dir/out" || fail "a key without an option is not told"
+grep -q 'control.policy\]' "$dir/out" || fail "the key of an option is not told"

@@ -106,4 +106,4 @@ says "make clients.count lower, or raise sim.memory"
 ends 2 kvs --clients 4096 --copies 3 --set sim.messages=10
 says "raise sim.messages"
 ends 2 kvs --tick 0
-says "sim.tick is 0"
+says "sim.tick takes a span from 1 ns"

@@ -54,20 +54,20 @@ user = ada
 tasks = 4000
 length = 10s
 INI
-ends 0 run "$dir/four.ini" --vary cluster.direct=off,on --json
+ends 0 fairshare "$dir/four.ini" --vary cluster.direct=off,on --json
 python3 - "$dir/out" << 'PY'
 import json, sys
 ours, jobs = (r["makespan_s"]["mean"] for r in json.load(open(sys.argv[1]))["rows"])
 assert (ours, jobs) == (50, 80), (ours, jobs)
 PY
-ends 0 run "$dir/four.ini" --set cluster.helix.life=30 --set cluster.gene.speed=2 --json
+ends 0 fairshare "$dir/four.ini" --set cluster.helix.life=30 --set cluster.gene.speed=2 --json
 python3 - "$dir/out" << 'PY'
 import json, sys
 run = json.load(open(sys.argv[1]))
 helix, gene = run["clusters"][:2]
 assert run["ended"] == 4000 and run["wrong"] == "" and run["died"] == helix["died"] > 0 and gene["tasks"] > helix["tasks"], run
 PY
-ends 0 run "$dir/four.ini" --set cluster.kobic.others=100 --plot "$dir/plots"
+ends 0 fairshare "$dir/four.ini" --set cluster.kobic.others=100 --plot "$dir/plots"
 grep -qE '^kobic +184 +1 ' "$dir/out" || fail "no line of a cluster"
 
 # In pieces it is the same run.
@@ -85,10 +85,10 @@ done
 ends 2 micro --system nothing
 says "micro.system takes batch|db|nodb|baseline"
 printf '[cluster.a]\ncores = 5\nothers = 6\n[user.a]\n[job.b]\nuser = a\n' > "$dir/bad.ini"
-ends 2 run "$dir/bad.ini"
+ends 2 fairshare "$dir/bad.ini"
 says "cluster.a.others is more than its cores"
-ends 2 run "$dir/four.ini" --set cluster.helix.sped=2
+ends 2 fairshare "$dir/four.ini" --set cluster.helix.sped=2
 says "there is no key cluster.helix.sped"
-ends 2 run "$dir/four.ini" --gamma 2
+ends 2 fairshare "$dir/four.ini" --gamma 2
 says "fair.gamma takes a number from -1 to 1"
 echo "study_micro: all is well"

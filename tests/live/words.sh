@@ -97,7 +97,17 @@ done
 # A page of a daemon has a paragraph for each option that the daemon has, and for no other.
 for page in htc-kvd.8 htc-gateway.8 htc-agent.8 htc-fn.8 htc-sim.1; do
     program=${page%.*}
-    had=$("$bin/$program" --help | grep -oE '^  --[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+' | sort -u)
+    helps=("--help")
+    if [ $program = htc-sim ]; then # each command has its own
+        mapfile -t helps < <("$bin/htc-sim" --help | sed -n 's/^  \([a-z]\+\) .*/\1 --help/p')
+        [ ${#helps[@]} -ge 8 ] || fail "htc-sim --help lists ${#helps[@]} commands"
+        helps+=("--help")
+        for command in "${helps[@]% --help}"; do
+            grep -qE "^\.B.*htc-sim $command( |\"|$)" <(plain doc/man/htc-sim.1) || [ "$command" = --help ] || wrong "htc-sim.1 does not know htc-sim $command"
+        done
+    fi
+    # shellcheck disable=SC2086 # words
+    had=$(for words in "${helps[@]}"; do "$bin/$program" $words; done | grep -oE '^  --[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+' | sort -u)
     told=$(plain "doc/man/$page" | awk 'head && /^\.B/; { head = /^\.TP/ }' | grep -oE -- '--[a-z][a-z-]*' | sort -u)
     [ -n "$had" ] || wrong "$program --help lists no options"
     for option in $(comm -23 <(echo "$had") <(echo "$told")); do wrong "$page has no paragraph for $option"; done

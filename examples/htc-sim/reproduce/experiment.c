@@ -321,6 +321,10 @@ experiment *experiment_open(const char *file, htc_error *error)
         good = model_in(e, t, error) && ini_each(t, take, &d, error) && finish(&d, error);
         if (!good && !error->where[0])
             snprintf(error->where, sizeof error->where, "%.150s", file);
+        if (!good) { /* the file's own words are in it */
+            htc_text_show(error->text);
+            htc_text_show(error->hint);
+        }
     }
     free(d.value);
     free(d.vary);

@@ -223,12 +223,12 @@ int reproduce_command(int argc, char **argv)
     int          option, ends = EXIT_FINE;
     opterr = 0;
     optind = 1;
-    while (ends == EXIT_FINE && (option = getopt_long(argc, argv, "j:", options, NULL)) != -1) {
+    while (ends == EXIT_FINE && (option = getopt_long(argc, argv, ":j:", options, NULL)) != -1) {
         if (option == HELP) {
             fputs(reproduce_help, stdout);
             return EXIT_FINE;
         }
-        ends = option == '?' ? usage("no such option, or without its value: %s", argv[optind - 1]) : take(&r, &w, option, optarg);
+        ends = option == '?' || option == ':' ? usage_of_option("reproduce", option, argv[optind - 1], options) : take(&r, &w, option, optarg);
     }
     w.name = argv + optind;
     w.names = argc - optind;

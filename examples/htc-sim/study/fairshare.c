@@ -12,7 +12,7 @@
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "fairshare", 0, 0, "fairshare" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "1ms", 0, 0, "a span: 1ms, 1us" },
+    { "sim.tick", SET_SPAN, "1ms", 1, 0, "a span from 1 ns: 1ms, 1us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "cluster.cores", SET_COUNT, "1000", 1, 1073741824, "a number from 1 to 1073741824" },

@@ -13,7 +13,7 @@
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "grids", 0, 0, "grids" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "1ms", 0, 0, "a span: 1ms, 1s" },
+    { "sim.tick", SET_SPAN, "1ms", 1, 0, "a span from 1 ns: 1ms, 1s" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some thousand samples of a run" },
     { "hierarchy.system", SET_CHOICE, "mqh", 0, 0, "mqh|mq|fcfsh|fcfs" },        /* in the order of htc_sim_grids_system */

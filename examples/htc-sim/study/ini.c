@@ -17,11 +17,15 @@ typedef struct reading {
     int         failed;
 } reading;
 
+/* The file's own words are in it: none of them is one of the terminal's. */
 static void fail_at(reading *r, uint32_t line)
 {
     r->failed = 1;
     r->error->line = line;
     snprintf(r->error->where, sizeof r->error->where, "%.140s:%u", r->file, (unsigned)line);
+    htc_text_show(r->error->where);
+    htc_text_show(r->error->text);
+    htc_text_show(r->error->hint);
 }
 
 static void fail(reading *r, uint32_t line, const char *text, const char *hint)
@@ -109,7 +113,7 @@ ini_text *ini_open(const char *file, htc_error *error)
     if (t && (t->file = strdup(file)) && (t->text = read_all(file, &t->n)))
         return t;
     snprintf(error->where, sizeof error->where, "%.150s", file);
-    snprintf(error->text, sizeof error->text, "it cannot be read: %s", strerror(errno));
+    snprintf(error->text, sizeof error->text, "it cannot be read: %s", errno == EINVAL ? "it is no text" : strerror(errno));
     snprintf(error->hint, sizeof error->hint, "give the name of an INI file; examples/sim/fairshare.ini is one");
     ini_close(t);
     return NULL;

@@ -13,7 +13,7 @@
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "jobs", 0, 0, "jobs" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "1us", 0, 0, "a span: 1us, 100us" },
+    { "sim.tick", SET_SPAN, "1us", 1, 0, "a span from 1 ns: 1us, 100us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "machine.nodes", SET_COUNT, "65536", 1, 16777216, "a number from 1 to 16777216" },

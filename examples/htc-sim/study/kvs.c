@@ -12,7 +12,7 @@
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "kvs", 0, 0, "kvs" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "100ns", 0, 0, "a span: 100ns, 1us" },
+    { "sim.tick", SET_SPAN, "100ns", 1, 0, "a span from 1 ns: 100ns, 1us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.messages", SET_COUNT, "0", 0, 4294967295.0, "a number from 0 to 4294967295" },
     { "store.model", SET_CHOICE, "dfc", 0, 0, "csingle|ctree|dfc|dchord|live" },

@@ -11,7 +11,7 @@ enum { BATCH, DB, NODB, BASELINE };
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "micro", 0, 0, "micro" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "1ms", 0, 0, "a span: 1ms, 100us" },
+    { "sim.tick", SET_SPAN, "1ms", 1, 0, "a span from 1 ns: 1ms, 100us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "micro.system", SET_CHOICE, "batch", 0, 0, "batch|db|nodb|baseline" }, /* in the order of micro_systems */
     { "micro.tasks", SET_COUNT, "4000", 1, 1e12, "a number from 1 to 10^12" },

@@ -3,6 +3,18 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+int plot_folder(const char *folder, htc_error *error)
+{
+    if ((mkdir(folder, 0777) == 0 || errno == EEXIST) && access(folder, W_OK | X_OK) == 0)
+        return 1;
+    *error = (htc_error){ .status = HTC_EINPUT };
+    snprintf(error->where, sizeof error->where, "%.150s", folder);
+    snprintf(error->text, sizeof error->text, "nothing can be drawn there: %s", strerror(errno));
+    snprintf(error->hint, sizeof error->hint, "give --plot a folder that can be written, or made");
+    return 0;
+}
 
 FILE *plot_open(const char *folder, const char *name, const char *suffix, const char *extension)
 {

@@ -6,8 +6,12 @@
 
 #include "study.h"
 
-void say_error(const htc_error *e)
+void say_error(const htc_error *error)
 {
+    htc_error shown = *error, *e = &shown;
+    htc_text_show(e->where);
+    htc_text_show(e->text);
+    htc_text_show(e->hint);
     fprintf(stderr, "htc-sim: %s%s%s\n", e->where, e->where[0] ? ": " : "", e->text);
     if (e->hint[0])
         fprintf(stderr, "htc-sim: next: %s\n", e->hint);

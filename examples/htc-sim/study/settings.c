@@ -37,33 +37,13 @@ static const setting *rule_of(const settings *s, const char *name)
     return NULL;
 }
 
-/* How many letters two words differ by. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[NAME_MAX_LEN + 1], m = strlen(b);
-    if (m > NAME_MAX_LEN)
-        return m;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t before = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t change = before + (a[i - 1] != b[j - 1]), least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            before = row[j];
-            row[j] = change < least ? change : least;
-        }
-    }
-    return row[m];
-}
-
 static const char *nearest(const settings *s, const char *name)
 {
     const char *best = NULL;
     size_t      least = 5;
     for (const setting *r = s->table; r->name; r++)
-        if (distance(name, r->name) < least) {
-            least = distance(name, r->name);
+        if (value_distance(name, r->name) < least) {
+            least = value_distance(name, r->name);
             best = r->name;
         }
     return best;
@@ -101,7 +81,7 @@ static int allowed(const setting *r, const char *text)
     case SET_SPAN_OR_AUTO:
         return strcmp(text, "auto") == 0 || value_span(text, &span);
     case SET_SPAN:
-        return value_span(text, &span);
+        return value_span(text, &span) && (double)span >= r->min;
     case SET_LAW:
         return value_law(text, &law);
     case SET_CHOICE:
@@ -255,7 +235,7 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
     if (!rule) {
         const char *near = nearest(s, name);
         snprintf(error->text, sizeof error->text, "there is no key %.100s", name);
-        snprintf(error->hint, sizeof error->hint, near ? "did you mean %s?" : "htc-sim --help lists the keys of each model", near ? near : "");
+        snprintf(error->hint, sizeof error->hint, near ? "did you mean %s?" : "htc-sim MODEL --help lists the keys of a model", near ? near : "");
         return 0;
     }
     if (!allowed(rule, value)) {
@@ -266,6 +246,19 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
     if (rule->kind == SET_FILE && s->folder && value[0] != '/')
         return add_beside(s, name, value, error);
     return add(s, name, value) || no_memory(error);
+}
+
+/* As far as there is room. */
+static void list_sections(const settings *s, char *out, size_t room)
+{
+    size_t n = (size_t)snprintf(out, room, "sections are");
+    for (const setting *r = s->table; r->name; r++) {
+        size_t len = strcspn(r->name, "."), before = 0;
+        for (const setting *b = s->table; b != r; b++)
+            before |= strncmp(b->name, r->name, len + 1) == 0;
+        if (!before && n < room)
+            n += (size_t)snprintf(out + n, room - n, "%s [%.*s%s]", r == s->table ? "" : ",", (int)len, r->name, strchr(r->name, '*') ? ".NAME" : "");
+    }
 }
 
 int settings_section_begins(settings *s, const char *section, htc_error *error)
@@ -280,7 +273,7 @@ int settings_section_begins(settings *s, const char *section, htc_error *error)
         return note_section(s, section, n) || no_memory(error);
     }
     snprintf(error->text, sizeof error->text, "there is no section [%.100s]", section);
-    snprintf(error->hint, sizeof error->hint, "sections are [sim], [cluster], [cluster.NAME], [fair], [workload], [user.NAME] and [job.NAME]");
+    list_sections(s, error->hint, sizeof error->hint);
     return 0;
 }
 

@@ -13,7 +13,7 @@ typedef struct setting {
     const char *name; /* user.*.weight: of each [user.NAME] */
     setting_kind kind;
     const char *fallback; /* NULL: none */
-    double      min, max; /* of SET_COUNT, SET_COUNTS and SET_REAL; of SET_POLICY min is the htc_registry_kind */
+    double      min, max; /* of SET_COUNT, SET_COUNTS and SET_REAL; of SET_SPAN min, in ns; of SET_POLICY min is the htc_registry_kind */
     const char *takes;    /* in words; of SET_CHOICE the words themselves, with | between them; of SET_POLICY words beside the names, or NULL */
 } setting;
 

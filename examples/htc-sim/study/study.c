@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../fuzz.h"
+#include "values.h"
 
 /* ---- combinations: the last key changes fastest ---- */
 
@@ -158,6 +159,24 @@ static int run_many(const study *y)
 int study_is_command(const char *name)
 {
     return strcmp(name, "run") == 0 || strcmp(name, "resume") == 0 || model_of(name) != NULL;
+}
+
+const char *study_nearest(const char *name)
+{
+    static const char *const others[] = { "run", "resume", "reproduce", "flow", "fuzz" };
+    const char              *best = NULL;
+    size_t                   least = strlen(name) < 4 ? 2 : 3; /* so many letters are another word */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (value_distance(name, others[i]) < least) {
+            best = others[i];
+            least = value_distance(name, best);
+        }
+    for (const model *const *m = models; *m; m++)
+        if (value_distance(name, (*m)->name) < least) {
+            best = (*m)->name;
+            least = value_distance(name, best);
+        }
+    return best;
 }
 
 int study_command(int argc, char **argv)

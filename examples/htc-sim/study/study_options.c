@@ -7,64 +7,10 @@
 #include "../fuzz.h"
 #include "../policies.h"
 #include "ini.h"
+#include "plot.h"
 #include "study.h"
 #include "study_command.h"
 #include "values.h"
-
-/* Of every model; the rest are its own. */
-static const char common_help[] =
-    "  --seed S            of all that is drawn (1) [sim.seed]\n"
-    "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
-    "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
-    "  --policy-from FILE  load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
-    "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
-    "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
-    "  --jobs N, -j N      processes for these runs, threads of one (as many as there are processors)\n"
-    "  --plot DIR          write there the course of a run as CSV and SVG\n"
-    "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"
-    "  --config FILE       the same as FILE\n"
-    "  --json              one object on standard output\n"
-    "  --help              this\n"
-    "\n"
-    "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted,\n"
-    "and what it had is told.\n";
-
-static void help_of(const model *m)
-{
-    printf("\nhtc-sim %s: %s\n\n", m->name, m->about);
-    for (const model_option *o = m->options; o->name; o++) {
-        char left[40];
-        snprintf(left, sizeof left, "--%s %s", o->name, o->takes);
-        printf("  %-19s %s [%s]\n", left, o->about, o->key);
-    }
-    fputs("  keys:", stdout);
-    int at = 7;
-    for (const setting *s = m->table; s->name; s++) {
-        int n = (int)strlen(s->name) + 1;
-        if (at + n > 110)
-            at = printf("\n       ") - 1;
-        at += printf(" %s", s->name);
-    }
-    fputs("\n", stdout);
-}
-
-void study_help(const char *name)
-{
-    fputs("usage: htc-sim run FILE.ini [options]\n", stdout);
-    for (const model *const *m = models; *m; m++)
-        printf("       htc-sim %s [FILE.ini] [options]\n", (*m)->name);
-    fputs("       htc-sim resume FILE [options]\n"
-          "\n"
-          "Runs a scale model: the policies of the library, with nodes and tasks that are numbers in arrays. The experiment is in\n"
-          "FILE.ini, of which examples/sim has some (-: standard input); each option sets one of its keys, in brackets here. Spans\n"
-          "are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G.\n",
-          stdout);
-    for (const model *const *m = models; *m; m++)
-        if (!name || !model_of(name) || model_of(name) == *m)
-            help_of(*m);
-    fputs("\nOf every model:\n\n", stdout);
-    fputs(common_help, stdout);
-}
 
 enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, KEYS };
 
@@ -173,7 +119,7 @@ static int take_seeds(study *y, const char *text)
     htc_error e;
     uint64_t  to;
     if (!strstr(text, "..") || !value_counts(text, &y->seed, &to) || to - y->seed >= 1000000)
-        return usage("--seeds takes two numbers, A..B, the first not above the second, not %s", text);
+        return usage("--seeds takes two numbers, A..B, the first not above the second and at most a million seeds, not %s", text);
     y->seeds = to - y->seed + 1;
     snprintf(first, sizeof first, "%llu", (unsigned long long)y->seed);
     return settings_set(y->base, "sim.seed", first, &e) ? EXIT_FINE : refuse(&e); /* a checkpoint has it */
@@ -234,11 +180,11 @@ static int find_file(int argc, char **argv, const char **file, int *ends)
     options_of(model_of(argv[0]), options);
     *file = NULL;
     *ends = EXIT_FINE;
-    while ((option = getopt_long(argc, argv, "j:", options, NULL)) != -1) {
-        if (option == '?')
-            *ends = usage("no such option, or without its value: %s", argv[optind - 1]);
-        if (option == '?')
+    while ((option = getopt_long(argc, argv, ":j:", options, NULL)) != -1) {
+        if (option == '?' || option == ':') {
+            *ends = usage_of_option(argv[0], option, argv[optind - 1], options);
             return 0;
+        }
         if (option == CONFIG)
             *file = optarg;
         if (option == POLICY_FROM && *ends == EXIT_FINE && !policies_from(optarg, &e))
@@ -261,9 +207,9 @@ static int begin(study *y, const model *m)
     return y->base && settings_set(y->base, "sim.model", m->name, &e); /* so that a checkpoint has it */
 }
 
-static void list_models(char *out, size_t room)
+static void list_models(char *out, size_t room, const char *front)
 {
-    size_t n = (size_t)snprintf(out, room, "models are");
+    size_t n = (size_t)snprintf(out, room, "%s", front);
     for (const model *const *m = models; *m && n < room; m++)
         n += (size_t)snprintf(out + n, room - n, "%s %s", m == models ? "" : ",", (*m)->name);
 }
@@ -301,14 +247,21 @@ static int take_file(study *y, const char *command, const char *file)
         return refuse(&e);
     if (text && !m && ini_find(text, "sim", "model", name, sizeof name))
         m = model_of(name);
-    int known = m || !name[0];
+    int known = m != NULL;
+    if (!m && !name[0]) {
+        snprintf(e.where, sizeof e.where, "%.150s", file);
+        snprintf(e.text, sizeof e.text, "it does not name a model");
+        list_models(e.hint, sizeof e.hint, "write model = NAME below [sim]; models are");
+        ini_close(text);
+        return refuse(&e);
+    }
     if (!m)
         m = models[0];
     int good = begin(y, m);
     if (good && text)
         good = ini_read(y->base, text, &e);
     if (!good && !known) /* the first of the models has refused it */
-        list_models(e.hint, sizeof e.hint);
+        list_models(e.hint, sizeof e.hint, "models are");
     for (const model_preset *p = m->presets; good && !text && p->key; p++)
         good = settings_set(y->base, p->key, p->value, &e);
     ini_close(text);
@@ -333,8 +286,8 @@ int study_options_read(int argc, char **argv, study *y, int *done)
     if (ends == EXIT_FINE)
         options_of(y->model, options);
     optind = 1;
-    while (ends == EXIT_FINE && (option = getopt_long(argc, argv, "j:", options, NULL)) != -1)
-        ends = option == '?' ? usage("htc-sim %s has no such option: %s", y->model->name, argv[optind - 1]) : take(y, option, optarg);
+    while (ends == EXIT_FINE && (option = getopt_long(argc, argv, ":j:", options, NULL)) != -1)
+        ends = option == '?' || option == ':' ? usage_of_option(y->model->name, option, argv[optind - 1], options) : take(y, option, optarg);
     if (ends == EXIT_FINE && y->seeds == 0) {
         y->seed = settings_count(y->base, "sim.seed");
         y->seeds = 1;
@@ -347,6 +300,11 @@ int study_options_read(int argc, char **argv, study *y, int *done)
         ends = usage("a checkpoint does not hold what a policy of a file remembers: without --policy-from");
     if (ends == EXIT_FINE && y->checkpoint && (y->n_vary || y->seeds > 1))
         ends = usage("a checkpoint is of one run: without --vary and --seeds");
+    htc_error e;
+    if (ends == EXIT_FINE && y->plot && !plot_folder(y->plot, &e)) { /* now, and not after hours */
+        say_error(&e);
+        ends = EXIT_BROKEN;
+    }
     *done = ends != EXIT_FINE;
     return ends;
 }

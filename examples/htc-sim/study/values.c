@@ -137,3 +137,24 @@ int value_law(const char *text, htc_scale_law *out)
     *out = law;
     return htc_scale_law_check(&law) == HTC_OK;
 }
+
+#define WORD_MAX 96
+
+size_t value_distance(const char *a, const char *b)
+{
+    size_t row[WORD_MAX + 1], m = strlen(b);
+    if (m > WORD_MAX)
+        return m;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t before = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t change = before + (a[i - 1] != b[j - 1]), least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            before = row[j];
+            row[j] = change < least ? change : least;
+        }
+    }
+    return row[m];
+}

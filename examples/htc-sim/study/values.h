@@ -10,6 +10,7 @@ int value_real(const char *text, double *out);
 int value_size(const char *text, uint64_t *out);                /* bytes: 512M, 8G, in powers of 1024 */
 int value_span(const char *text, htc_ns *out);                  /* seconds, or 250us, 64ms, 2s, 10min, 3h */
 int value_law(const char *text, htc_scale_law *out);            /* as LAW_WORDS have it */
+size_t value_distance(const char *a, const char *b); /* how many letters two words differ by */
 
 #define LAW_WORDS "SPAN, A..B, exponential SPAN, lognormal SPAN CV, mtc [SPAN] or mtc-subsecond [SPAN]"
 

@@ -1,0 +1,92 @@
+/* What htc-sim says of scale models: in the list of commands, and of each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../policies.h"
+#include "model.h"
+#include "study_command.h"
+
+#define COLUMN 34 /* where it is said what a key takes */
+
+/* Of every model; the rest are its own. */
+static const char common_help[] =
+    "Of every model:\n"
+    "\n"
+    "  --seed S            of all that is drawn (1) [sim.seed]\n"
+    "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
+    "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
+    "  --policy-from FILE  load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
+    "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
+    "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
+    "  --jobs N, -j N      processes for these runs, threads of one (as many as there are processors)\n"
+    "  --plot DIR          write there the course of a run as CSV and SVG\n"
+    "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"
+    "  --config FILE       the same as FILE\n"
+    "  --json              one object on standard output\n"
+    "  --help              this\n"
+    "\n"
+    "Spans are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G. examples/sim has files.\n"
+    "\n"
+    "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted,\n"
+    "and what it had is told.\n";
+
+static int has_option(const model *m, const char *key)
+{
+    for (const model_option *o = m->options; o->name; o++)
+        if (strcmp(o->key, key) == 0)
+            return 1;
+    return strcmp(key, "sim.model") == 0 || strcmp(key, "sim.seed") == 0 || strcmp(key, "sim.memory") == 0;
+}
+
+static void say_key(const setting *s)
+{
+    char names[200];
+    int  n = printf("  %s", s->name);
+    if (s->fallback && s->fallback[0])
+        n += printf(" = %s", s->fallback);
+    if (s->kind == SET_POLICY)
+        policies_list((uint32_t)s->min, s->takes, names, sizeof names);
+    printf("%*s%s\n", n < COLUMN ? COLUMN - n : 2, "", s->kind == SET_POLICY ? names : s->takes);
+}
+
+static void help_of(const model *m)
+{
+    int keys = 0;
+    printf("usage: htc-sim %s [FILE.ini] [options]\n\nA scale model: %s. Each option sets a key, in brackets here,\nof those that stand in FILE.ini (-: standard input).\n\n", m->name, m->about);
+    for (const model_option *o = m->options; o->name; o++) {
+        char left[40];
+        snprintf(left, sizeof left, "--%s %s", o->name, o->takes);
+        printf("  %-19s %s [%s]\n", left, o->about, o->key);
+    }
+    for (const setting *s = m->table; s->name; s++) {
+        if (has_option(m, s->name))
+            continue;
+        if (!keys++)
+            printf("\nKeys without an option, with their defaults (--set, --vary, or SECTION and KEY in FILE.ini):\n\n");
+        say_key(s);
+    }
+    printf("\n%s", common_help);
+}
+
+void study_list(void)
+{
+    printf("  %-22s run an experiment of any of these models\n", "run FILE.ini");
+    for (const model *const *m = models; *m; m++)
+        printf("  %-22s %s\n", (*m)->name, (*m)->about);
+    printf("  %-22s go on with a run from its checkpoint\n", "resume FILE");
+}
+
+void study_help(const char *name)
+{
+    const model *m = model_of(name);
+    if (m) {
+        help_of(m);
+        return;
+    }
+    printf("usage: htc-sim %s [options]\n\n%s\n\nModels, each with options of its own (htc-sim MODEL --help):\n\n", strcmp(name, "resume") == 0 ? "resume FILE" : "run FILE.ini",
+           strcmp(name, "resume") == 0 ? "Goes on with a run that --checkpoint FILE has written down." :
+                                         "Runs the experiment in FILE.ini (-: standard input) by the scale model that it names as model in [sim].");
+    for (const model *const *one = models; *one; one++)
+        printf("  %-19s %s\n", (*one)->name, (*one)->about);
+    printf("\n%s", common_help);
+}
