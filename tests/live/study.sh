@@ -83,6 +83,13 @@ for a, b in zip(rows[:3], rows[3:]):  # what is shared anew ends sooner
 PY
 ends 0 "${many[@]}" -j 2
 [ "$(grep -c ' ± ' "$dir/out")" = 7 ] || fail "the table has not six rows and a foot"
+# The columns that are asked for, and no others.
+ends 0 "${many[@]}" --measures makespan_s,fairness
+[ "$(head -1 "$dir/out" | tr -s ' ')" = "fair.policy cluster.cores runs makespan_s fairness" ] || fail "the table has other columns: $(head -1 "$dir/out")"
+ends 0 "${many[@]}" --measures fairness --json
+python3 -c 'import json, sys; assert all(list(row)[2:] == ["runs", "fairness"] for row in json.load(open(sys.argv[1]))["rows"])' "$dir/out"
+ends 2 "${many[@]}" --measures fairness,speed
+says '"speed" is none of'
 # One value is the mean of one run, with no interval.
 ends 0 fairshare --tasks 10 --cores 4 --vary cluster.cores=1..10:+4 --json
 [ "$(grep -oE '"cluster.cores":"[0-9]+"' "$dir/out" | tr -d '\n')" = '"cluster.cores":"1""cluster.cores":"5""cluster.cores":"9""cluster.cores":"10"' ] ||

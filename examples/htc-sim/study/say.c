@@ -55,27 +55,63 @@ static void json_row(const study *y, const outcome *outcomes, size_t combination
     }
     printf("\"runs\":%zu", estimate_at(y, outcomes, combination, 0, room, &e));
     for (size_t m = 0; y->model->measures[m].name; m++) {
+        if (!study_shows(y, y->model->measures[m].name))
+            continue;
         (void)estimate_at(y, outcomes, combination, m, room, &e);
         printf(",\"%s\":{\"mean\":%.6f,\"half\":%.6f}", y->model->measures[m].name, e.mean, e.half);
     }
     putchar('}');
 }
 
-static void text_row(const study *y, const outcome *outcomes, size_t combination, double *room)
+/* Its columns on a terminal. */
+static int cell(const study *y, const outcome *outcomes, size_t combination, size_t m, double *room, char text[64])
 {
     estimate e;
-    for (size_t k = 0; k < y->n_vary; k++)
-        printf("%-*s ", (int)strlen(y->vary[k].key) > 8 ? (int)strlen(y->vary[k].key) : 8, study_value(y, combination, k));
-    printf("%4zu", estimate_at(y, outcomes, combination, 0, room, &e));
-    for (size_t m = 0; y->model->measures[m].name; m++) {
-        char text[48];
-        if (estimate_at(y, outcomes, combination, m, room, &e) > 1)
-            snprintf(text, sizeof text, "%.*f \u00b1 %.*f", y->model->measures[m].digits, e.mean, y->model->measures[m].digits, e.half);
-        else
-            snprintf(text, sizeof text, "%.*f", y->model->measures[m].digits, e.mean);
-        printf(" %*s", strstr(text, "\u00b1") ? 23 : 22, text);
+    int      digits = y->model->measures[m].digits;
+    if (estimate_at(y, outcomes, combination, m, room, &e) > 1)
+        return snprintf(text, 64, "%.*f \u00b1 %.*f", digits, e.mean, digits, e.half) - 1;
+    return snprintf(text, 64, "%.*f", digits, e.mean);
+}
+
+static int width_of(const study *y, size_t k)
+{
+    size_t width = strlen(y->vary[k].key);
+    for (size_t i = 0; i < y->vary[k].n; i++)
+        width = strlen(y->vary[k].value[i]) > width ? strlen(y->vary[k].value[i]) : width;
+    return (int)width;
+}
+
+static void text_table(const study *y, const outcome *outcomes, double *room)
+{
+    const measure *measures = y->model->measures;
+    int            width[MEASURES_MAX] = { 0 };
+    char           text[64];
+    for (size_t m = 0; measures[m].name; m++) {
+        width[m] = (int)strlen(measures[m].name);
+        for (size_t i = 0; i < y->combinations; i++) {
+            int n = cell(y, outcomes, i, m, room, text);
+            width[m] = n > width[m] ? n : width[m];
+        }
     }
+    for (size_t k = 0; k < y->n_vary; k++)
+        printf("%-*s ", width_of(y, k), y->vary[k].key);
+    printf("runs");
+    for (size_t m = 0; measures[m].name; m++)
+        if (study_shows(y, measures[m].name))
+            printf("  %*s", width[m], measures[m].name);
     putchar('\n');
+    for (size_t i = 0; i < y->combinations; i++) {
+        estimate e;
+        for (size_t k = 0; k < y->n_vary; k++)
+            printf("%-*s ", width_of(y, k), study_value(y, i, k));
+        printf("%4zu", estimate_at(y, outcomes, i, 0, room, &e));
+        for (size_t m = 0; measures[m].name; m++)
+            if (study_shows(y, measures[m].name))
+                printf("  %*s%s", width[m] - cell(y, outcomes, i, m, room, text), "", text);
+        putchar('\n');
+    }
+    if (y->seeds > 1)
+        printf("means of the seeds %" PRIu64 " to %" PRIu64 "; \u00b1 is half of the 95 %% interval (Student's t)\n", y->seed, y->seed + y->seeds - 1);
 }
 
 void say_table(const study *y, const outcome *outcomes)
@@ -83,21 +119,13 @@ void say_table(const study *y, const outcome *outcomes)
     double *room = calloc(y->seeds, sizeof *room);
     if (!room)
         return;
-    if (y->json)
+    if (y->json) {
         printf("{\"seeds\":[%" PRIu64 ",%" PRIu64 "],\"rows\":[", y->seed, y->seed + y->seeds - 1);
-    for (size_t k = 0; k < y->n_vary && !y->json; k++)
-        printf("%-8s ", y->vary[k].key);
-    if (!y->json) {
-        printf("runs");
-        for (size_t m = 0; y->model->measures[m].name; m++)
-            printf(" %22s", y->model->measures[m].name);
-        putchar('\n');
-    }
-    for (size_t i = 0; i < y->combinations; i++)
-        (y->json ? json_row : text_row)(y, outcomes, i, room);
-    if (y->json)
+        for (size_t i = 0; i < y->combinations; i++)
+            json_row(y, outcomes, i, room);
         printf("]}\n");
-    else if (y->seeds > 1)
-        printf("means of the seeds %" PRIu64 " to %" PRIu64 "; \u00b1 is half of the 95 %% interval (Student's t)\n", y->seed, y->seed + y->seeds - 1);
+    } else {
+        text_table(y, outcomes, room);
+    }
     free(room);
 }

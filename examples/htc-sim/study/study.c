@@ -32,6 +32,15 @@ int study_settings(const study *y, size_t combination, settings **out, htc_error
     return s != NULL;
 }
 
+int study_shows(const study *y, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = y->measures; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strcspn(at, ",") == n && strncmp(at, name, n) == 0)
+            return 1;
+    return !y->measures;
+}
+
 outcome study_outcome(const study *y, const void *run)
 {
     outcome o = { 0 };

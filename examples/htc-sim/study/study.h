@@ -25,6 +25,7 @@ typedef struct study {
     uint64_t    seed, seeds;          /* the first one, and how many */
     uint32_t    jobs;                 /* processes */
     int         json;
+    const char *measures; /* columns of the table, with commas between them; NULL: all */
     const char *plot; /* a folder; NULL: nothing is drawn */
     const char *resume, *checkpoint; /* files; NULL: none */
 } study;
@@ -37,6 +38,8 @@ void study_options_free(study *y);
 outcome study_outcome(const study *y, const void *run);
 /* The settings of a combination. 1; 0: error. */
 int  study_settings(const study *y, size_t combination, settings **out, htc_error *error);
+/* 1: the measure is a column of the table. */
+int study_shows(const study *y, const char *name);
 /* The values of it by key; lent. */
 const char *study_value(const study *y, size_t combination, size_t k);
 

@@ -18,6 +18,7 @@ static const char common_help[] =
     "  --policy-from FILE  load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
     "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
     "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
+    "  --measures A,B,C    columns of the table of many runs (all)\n"
     "  --jobs N, -j N      processes for these runs, threads of one (as many as there are processors)\n"
     "  --plot DIR          write there the course of a run as CSV and SVG\n"
     "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"

@@ -12,11 +12,11 @@
 #include "study_command.h"
 #include "values.h"
 
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, KEYS };
+enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, MEASURES, KEYS };
 
 static const struct option common[] = { { "set", 1, NULL, SET },       { "vary", 1, NULL, VARY },     { "seeds", 1, NULL, SEEDS }, { "jobs", 1, NULL, JOBS },
                                         { "plot", 1, NULL, PLOT },     { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG }, { "json", 0, NULL, JSON },
-                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "policy-from", 1, NULL, POLICY_FROM } };
+                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "policy-from", 1, NULL, POLICY_FROM }, { "measures", 1, NULL, MEASURES } };
 #define COMMON      (sizeof common / sizeof *common)
 #define OPTIONS_MAX 512
 
@@ -135,6 +135,28 @@ static int take_set(study *y, char *text)
     return settings_set(y->base, text, equals + 1, &e) ? EXIT_FINE : refuse(&e);
 }
 
+static int is_measure(const model *m, const char *name, size_t n)
+{
+    for (const measure *one = m->measures; one->name; one++)
+        if (strlen(one->name) == n && strncmp(one->name, name, n) == 0)
+            return 1;
+    return 0;
+}
+
+static int check_measures(const study *y, const char *list)
+{
+    char names[900];
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t len = strcspn(at, ","), n = 0;
+        if (is_measure(y->model, at, len))
+            continue;
+        for (const measure *m = y->model->measures; m->name && n < sizeof names; m++)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", m->name);
+        return usage("--measures takes names with commas between them, and \"%.*s\" is none of %s", (int)len, at, names);
+    }
+    return EXIT_FINE;
+}
+
 static int take(study *y, int option, char *value)
 {
     htc_error e;
@@ -158,6 +180,9 @@ static int take(study *y, int option, char *value)
     case CHECKPOINT:
         y->checkpoint = value;
         return value[0] ? EXIT_FINE : usage("--checkpoint takes the name of a file");
+    case MEASURES:
+        y->measures = value;
+        return check_measures(y, value);
     case JSON:
         y->json = 1;
         return EXIT_FINE;
