@@ -82,9 +82,9 @@ ends 0 flow --shape fanin --degree 3 --tasks 40 --length 100ms --workers 4 --jso
 ends 2 dataflow --shape round
 says "graph.shape takes bag|fanout|fanin|pipeline|mapreduce|phases|flow"
 ends 2 dataflow --locality nobody
-says "there is no policy of locality called nobody"
+says "locality.policy takes flds, mdl, mlb or rlds"
 ends 2 dataflow --policy nobody
-says "there is no policy of stealing called nobody"
+says "steal.policy takes log2, mesh-2d, mesh-3d, near, one, random, sqrt, static or two"
 ends 2 dataflow --shape phases
 says "write a section [phase.NAME] for each"
 ends 2 dataflow --shape flow
@@ -100,7 +100,7 @@ says "longer than steal.wait_max"
 ends 2 dataflow --nodes 10000 --per-core 100 --memory 10M
 says "10 MiB are allowed"
 ends 2 dataflow --tick 0
-says "sim.tick is 0"
+says "sim.tick takes a span from 1 ns"
 ends 2 run "$dir/exact.ini" --set graph.length="exponential 1s"
 says "between two bounds"
 echo "study_dataflow: all is well"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../policies.h"
 #include "values.h"
 
 /* ---- its settings ---- */
@@ -18,7 +19,7 @@ const char *const dataflow_shapes[] = { "bag", "fanout", "fanin", "pipeline", "m
 static const setting table[] = {
     { "sim.model", SET_CHOICE, "dataflow", 0, 0, "dataflow" },
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
-    { "sim.tick", SET_SPAN, "1us", 0, 0, "a span: 1us, 1ms" },
+    { "sim.tick", SET_SPAN, "1us", 1, 0, "a span from 1 ns: 1us, 1ms" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "sim.bound", SET_REAL, "0", 0, 1e9, "tasks a core by which each waits in the bound; 0: no bound" },
@@ -45,12 +46,12 @@ static const setting table[] = {
     { "data.cache", SET_SIZE, "0", 0, 0, "bytes of a node: 512M, 8G; 0: none" },
     { "data.disk", SET_REAL, "0", 0, 1e15, "bytes a second; 0: at once" },
     { "data.copy_in", SET_CHOICE, "off", 0, 0, "off|on" },
-    { "locality.policy", SET_WORD, "flds", 0, 0, "the name of a policy" },
+    { "locality.policy", SET_POLICY, "flds", HTC_REGISTRY_LOCALITY, 0, NULL },
     { "locality.ratio", SET_REAL, "0.5", 0.000001, 1e9, "a number from 0.000001" },
     { "locality.tt", SET_SPAN, "0", 0, 0, "a span; 0: 10 s, with the rule move 20 s" },
     { "locality.tt_rule", SET_CHOICE, "steal", 0, 0, "fixed|steal|move" }, /* in the order of htc_locality_tt_rule */
     { "locality.window", SET_SPAN, "10s", 0, 0, "a span" },
-    { "steal.policy", SET_WORD, "random", 0, 0, "the name of a policy" },
+    { "steal.policy", SET_POLICY, "random", HTC_REGISTRY_STEAL, 0, NULL },
     { "steal.neighbours", SET_COUNT, "0", 0, 268435456, "a number from 0 to 268435456; 0: as steal.degree says" },
     { "steal.degree", SET_CHOICE, "sqrt", 0, 0, RULES },
     { "steal.amount", SET_CHOICE, "half", 0, 0, RULES },
@@ -88,7 +89,6 @@ static int refuse(htc_error *e, htc_status status, const char *text, const char 
 
 static int steal_of(dataflow_study *d, const settings *s, htc_error *error)
 {
-    const char *name = settings_text(s, "steal.policy");
     d->steal = (htc_steal_options){ .size = sizeof d->steal, .poll_ns = settings_span(s, "steal.wait"), .poll_ns_max = settings_span(s, "steal.wait_max"),
                                     .at_ceiling = settings_choice(s, "steal.at_ceiling"), .neighbours = (uint32_t)settings_count(s, "steal.neighbours"),
                                     .degree = 1 + settings_choice(s, "steal.degree"), .amount = 1 + settings_choice(s, "steal.amount") };
@@ -96,31 +96,24 @@ static int steal_of(dataflow_study *d, const settings *s, htc_error *error)
         d->steal.neighbours = (uint32_t)d->options.nodes - 1;
     if (d->steal.poll_ns < 1 || d->steal.poll_ns_max < d->steal.poll_ns)
         return refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both: a thief waits steal.wait after its first round in vain, and then twice as long each time");
-    if (htc_steal_find(d->registry, name, &d->steal.policy) == HTC_OK)
-        return 1;
-    refuse(error, HTC_ECONFIG, "", "steal.policy takes random, one, two, log2, sqrt, static, mesh-2d, mesh-3d or near");
-    snprintf(error->text, sizeof error->text, "there is no policy of stealing called %.60s", name);
-    return 0;
+    (void)htc_steal_find(d->registry, settings_text(s, "steal.policy"), &d->steal.policy); /* that it is there was seen when it was set */
+    return 1;
 }
 
-static int locality_of(dataflow_study *d, const settings *s, htc_error *error)
+static void locality_of(dataflow_study *d, const settings *s)
 {
-    const char *name = settings_text(s, "locality.policy");
-    double      ratio = settings_real(s, "locality.ratio") * (double)HTC_LOCALITY_ONE;
+    double ratio = settings_real(s, "locality.ratio") * (double)HTC_LOCALITY_ONE;
     d->locality = (htc_locality_options){ .size = sizeof d->locality, .ratio = ratio < 1 ? 1 : (uint64_t)(ratio + 0.5), .tt_ns = settings_span(s, "locality.tt"),
                                           .tt_rule = settings_choice(s, "locality.tt_rule"), .window_ns = settings_span(s, "locality.window") };
-    if (htc_locality_find(d->registry, name, &d->locality.policy) == HTC_OK)
-        return 1;
-    refuse(error, HTC_ECONFIG, "", "locality.policy takes flds, rlds, mdl or mlb");
-    snprintf(error->text, sizeof error->text, "there is no policy of locality called %.60s", name);
-    return 0;
+    (void)htc_locality_find(d->registry, settings_text(s, "locality.policy"), &d->locality.policy);
 }
 
 static int policies_of(dataflow_study *d, const settings *s, htc_error *error)
 {
-    if (htc_registry_create(NULL, &d->registry) != HTC_OK || htc_registry_add_builtin(d->registry) != HTC_OK)
-        return refuse(error, HTC_ENOMEM, "no memory for the policies", "make the experiment smaller");
-    return steal_of(d, s, error) && locality_of(d, s, error);
+    if (!(d->registry = policies_open(error)) || !steal_of(d, s, error))
+        return 0;
+    locality_of(d, s);
+    return 1;
 }
 
 /* 0 is no cost here, and a default there. */
@@ -378,13 +371,14 @@ static const model_option options[] = {
     { "length", "LAW", "graph.length", "of a task: " LAW_WORDS " (0..100ms)" },
     { "output", "A[..B]", "graph.bytes", "bytes that a task makes and its children read (0..10M)" },
     { "layout", "NAME", "graph.layout", "tasks wait at one node, in equal shares at each, or at random ones (random)" },
-    { "locality", "NAME", "locality.policy", "flds, rlds, mdl or mlb (flds)" },
+    { "locality", "NAME", "locality.policy", "flds, rlds, mdl, mlb, or of --policy-from (flds)" },
     { "ratio", "T", "locality.ratio", "moving its data may take such a part of a task's length (0.5)" },
     { "tt", "SPAN", "locality.tt", "LReadyQ is to be done in this time (0: 10s, with the rule move 20s)" },
     { "tt-rule", "NAME", "locality.tt_rule", "fixed, steal or move (steal)" },
     { "cache", "SIZE", "data.cache", "of a node, for what it fetched (0)" },
     { "links", "NAME", "cost.links", "a transfer takes nobody's link (free), the source's or both (free)" },
-    { "policy", "NAME", "steal.policy", "whom a thief asks: random, one, two, log2, sqrt, static or near (random)" },
+    { "steal-policy", "NAME", "steal.policy", "whom a thief asks: random, one, two, log2, sqrt, static, near, or of --policy-from (random)" },
+    { "policy", "NAME", "steal.policy", "the same" },
     { "neighbours", "N", "steal.neighbours", "that a thief asks (0: as steal.degree says)" },
     { "amount", "NAME", "steal.amount", "of the victim's tasks: one, two, log2, sqrt or half (half)" },
     { "wait", "SPAN", "steal.wait", "after the first round in vain; it doubles (10ms)" },

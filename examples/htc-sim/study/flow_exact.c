@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../policies.h"
 #include "dataflow.h"
 #include "htcsched/sim_flow.h"
 #include "plot.h"
@@ -17,6 +18,7 @@
 typedef struct exact_study {
     htc_sim_flow_options options;
     htc_steal_options    steal;
+    htc_registry        *registry; /* of policies by name */
     htc_flow            *flow;
     htc_sim_flow_report  report;
     double               balanced_s; /* until 95 % of the slots are busy for the first time; 0: never */
@@ -41,6 +43,7 @@ static const setting table[] = {
     { "graph.per_core", SET_COUNT, "100", 1, 1e6, "a number from 1 to 1000000" },
     { "graph.length", SET_LAW, "1s", 0, 0, "SPAN or A..B" },
     { "graph.layout", SET_CHOICE, "one", 0, 0, "one|each" }, /* in the order of htc_sim_flow_layout */
+    { "steal.policy", SET_POLICY, "random", HTC_REGISTRY_STEAL, 0, NULL },
     { "steal.neighbours", SET_COUNT, "0", 0, 1023, "a number from 0 to 1023; 0: as steal.degree says" },
     { "steal.degree", SET_CHOICE, "sqrt", 0, 0, RULES },
     { "steal.amount", SET_CHOICE, "half", 0, 0, RULES },
@@ -133,6 +136,7 @@ static void close_run(void *run)
     if (!x)
         return;
     htc_flow_destroy(x->flow);
+    htc_registry_destroy(x->registry);
     free(x);
 }
 
@@ -156,7 +160,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
         x->steal.neighbours = x->options.workers - 1;
     if (x->steal.poll_ns < 1 || x->steal.poll_ns_max < x->steal.poll_ns)
         refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both");
-    else if (flow_of(x, s, seed, error))
+    else if ((x->registry = policies_open(error)) && htc_steal_find(x->registry, settings_text(s, "steal.policy"), &x->steal.policy) == HTC_OK && flow_of(x, s, seed, error))
         return x;
     close_run(x);
     return NULL;

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-/* The first one is that of a file that names none. */
 const model *const models[] = {
     &fairshare_model,
     &dataflow_model,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../fuzz.h"
+#include "../policies.h"
 #include "values.h"
 
 /* ---- combinations: the last key changes fastest ---- */
@@ -83,7 +84,8 @@ static int run_once(const study *y)
     int         ends = EXIT_FINE, good;
     watch_open(&w, settings_size(y->base, "sim.memory"), y->json);
     w.checkpoints = y->checkpoint != NULL;
-    watch_threads(&w, y->jobs);
+    if (!policies_are_added()) /* one's own may keep what it learns where all grids' nodes find it */
+        watch_threads(&w, y->jobs);
     while ((good = run_part(y, resume, &run, &w, &e)) && !study_outcome(y, run).done && !watch_stopped()) {
         watch_go_on();
         y->model->close(run);

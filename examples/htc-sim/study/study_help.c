@@ -73,7 +73,8 @@ void study_list(void)
 {
     printf("  %-22s run an experiment of any of these models\n", "run FILE.ini");
     for (const model *const *m = models; *m; m++)
-        printf("  %-22s %s\n", (*m)->name, (*m)->about);
+        if (*m != &flow_model) /* it is told of among the exact ones */
+            printf("  %-22s %s\n", (*m)->name, (*m)->about);
     printf("  %-22s go on with a run from its checkpoint\n", "resume FILE");
 }
 
