@@ -6,14 +6,14 @@
 HTC_POLICY_FILE;
 
 #define BUSY_FOR_ONE 4
-#define BECAUSE_IDLE_NODES_DO_NOT_DO 1000 /* reasons of one's own begin here */
+#define LACKING      1000 /* why nodes are asked for: reasons of one's own begin here */
 
 /* What waiting jobs lack. */
 static uint64_t request(void *ctx, const htc_provision_view *view, uint32_t *reason)
 {
     uint64_t waiting = view->demand->waiting_nodes;
     (void)ctx;
-    *reason = BECAUSE_IDLE_NODES_DO_NOT_DO;
+    *reason = LACKING;
     return waiting > view->idle ? waiting - view->idle : 0;
 }
 
