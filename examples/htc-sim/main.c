@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/calibrate.h"
 #include "flow.h"
 #include "fuzz.h"
 #include "reproduce/reproduce.h"
@@ -59,6 +60,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "flow") == 0)
         return flow_command(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "calibrate") == 0)
+        return calibrate_command(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "reproduce") == 0)
         return reproduce_command(argc - 1, argv + 1);
     if (argc > 1 && study_is_command(argv[1]))

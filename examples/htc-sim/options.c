@@ -9,6 +9,7 @@
 
 #include "flow.h"
 #include "fuzz.h"
+#include "calibrate/calibrate.h"
 #include "reproduce/reproduce.h"
 #include "study/study_command.h"
 #include "study/values.h"
@@ -231,6 +232,13 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
                 say_commands();
             else
                 fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
+            fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
+            if (option == HELP) {
+                printf("\n%s\n", flow_help);
+                study_help(NULL);
+                printf("\n%s", reproduce_help);
+                printf("\n%s", calibrate_help);
+            }
             return EXIT_FINE;
         }
         if (option == '?' || option == ':')
@@ -244,6 +252,9 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         return usage_of("htc-sim", "a command is missing");
     if (strcmp(argv[optind], "fuzz") != 0)
         return no_command(argv[optind]);
+        return usage("a command is missing: fuzz, flow, run, resume, reproduce, calibrate, or a model as fairshare");
+    if (strcmp(argv[optind], "fuzz") != 0)
+        return usage("there is no command %s: fuzz, flow, run, resume, reproduce, calibrate and the models, as fairshare, are there, and the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)

@@ -23,7 +23,7 @@
  *
  * Our own store (`live`). A key's owners are those of htc_ring_owners, and clients ask the first of them. It reads, or writes if it knows what
  * the key's last ballot was, in one round trip to a majority of the owners; else it prepares first. Requests of one key are taken one after the other, reads that
- * wait are read together. Members and clients' programs work in turns: all that has come is worked on, then each receiver is sent one frame. What is to be
+ * wait are read together. Members and clients' programs work in turns: all that has come is worked on, then each connection is sent one frame. What is to be
  * durable is synced for all of a member's requests together, one sync after the other. There are no failures; a client may have several requests on
  * their way. A member's costs are turn_ns for each turn, unpack_ns and pack_ns for each frame, service_ns for a request at the owner that was asked, accept_ns
  * for what another owner is asked, and for its answer, and commit_ns for each sync, besides the time that the sync itself takes.
@@ -190,6 +190,8 @@ typedef struct htc_sim_kvs_report {
     uint64_t memory;      /**< bytes of the model and the engine */
     uint64_t syncs;       /**< live: of all members */
     uint64_t turns;       /**< live: of all members and programs */
+    double   members_s;   /**< live: CPU time that members took, in seconds, all together */
+    double   programs_s;  /**< live: the same of programs */
     htc_scale_report scale; /**< of the engine, its size set by the callee; wrong: what is not conserved. A task is a request on its last way */
 } htc_sim_kvs_report;
 

@@ -50,7 +50,7 @@ static void append_all(live *m, live_list *l, live_list *more)
     more->first = LIVE_NONE;
 }
 
-static uint32_t take_frame(live *m, uint32_t from, uint32_t to)
+static uint32_t take_frame(live *m, uint32_t from, uint32_t to, uint32_t link)
 {
     uint32_t f = m->now.free_frame;
     if (f != LIVE_NONE) {
@@ -61,16 +61,18 @@ static uint32_t take_frame(live *m, uint32_t from, uint32_t to)
         htc_scale_fail(m->scale, HTC_EFULL);
         return LIVE_NONE;
     }
-    m->frame[f] = (live_frame){ { LIVE_NONE, LIVE_NONE }, to, m->process[from].out, 0, from };
+    m->frame[f] = (live_frame){ { LIVE_NONE, LIVE_NONE }, to, m->process[from].out, 0, from, link };
     m->process[from].out = f;
-    m->frame_to[to] = f;
+    m->frame_of[link] = f;
     return f;
 }
 
-/* From a process that has its turn: what goes to the same receiver goes in one frame. */
+/* From a process that has its turn: what goes by the same connection goes in one frame. */
 static void send(live *m, uint32_t from, uint32_t to, uint32_t kind, uint32_t op, uint32_t turn)
 {
-    uint32_t f = m->frame_to[to] != LIVE_NONE ? m->frame_to[to] : take_frame(m, from, to);
+    uint32_t link = from < m->members && to < m->members ? to : m->members + op / m->depth, f = m->frame_of[link];
+    if (f == LIVE_NONE || m->frame[f].to != to)
+        f = take_frame(m, from, to, link);
     uint32_t i = f == LIVE_NONE ? LIVE_NONE : take_item(m, kind, op, turn, from);
     if (i == LIVE_NONE)
         return;
@@ -331,7 +333,7 @@ static void take_turn(live *m, uint32_t p)
         release(m, p, &now);
     }
     for (uint32_t f = v->out; f != LIVE_NONE; f = m->frame[f].next) {
-        m->frame_to[m->frame[f].to] = LIVE_NONE;
+        m->frame_of[m->frame[f].link] = LIVE_NONE;
         cost += m->pack;
     }
     v->busy += cost;

@@ -1,7 +1,7 @@
 /* The model of this library's own store: what a run has in memory. All of it but the ring is arrays without pointers into each other.
  *
  * Members and clients' programs are processes. A process takes all that has come in one turn, works on it, and sends what there is to send at the end
- * of the turn, a frame for each receiver. What is to be durable is staged, and one sync at a time makes all that was staged before it durable;
+ * of the turn: a frame for each connection, of which a client has one to each member. What is to be durable is staged, and one sync at a time makes all that was staged before it durable;
  * answers that depend on it leave in a turn after that.
  *
  * Events are of frames, of members' syncs, and of processes (a turn begins or ends), in this order: what comes in one tick comes before the turn that takes it. */
@@ -49,6 +49,7 @@ typedef struct live_frame {
     live_list items;
     uint32_t  to, next;
     uint32_t  n, from;
+    uint32_t  link; /* between members that of the receiver; else the client's, behind those */
 } live_frame;
 
 enum { LIVE_IDLE, LIVE_READY, LIVE_BEGINS, LIVE_RUNS };
@@ -85,7 +86,7 @@ typedef struct live {
     uint64_t            keys, operations, stalls;
     uint64_t            put_below;
     double             *sum;
-    uint32_t           *frame_to; /* of this turn, by receiver; LIVE_NONE */
+    uint32_t           *frame_of; /* of this turn, by link; LIVE_NONE */
     /* What follows, and the engine, is what a checkpoint has. */
     live_op      *op;
     live_client  *client;

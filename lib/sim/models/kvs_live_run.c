@@ -55,7 +55,7 @@ uint64_t htc__live_memory(const htc_sim_kvs_options *o)
     uint64_t          engine = 0, processes = (uint64_t)o->servers + o->programs;
     htc_scale_options e = engine_of(o, NULL);
     (void)htc_scale_memory(&e, &engine);
-    return sizeof(live) + engine + operations_of(o) * sizeof(live_op) + o->clients * sizeof(live_client) + processes * (sizeof(live_process) + sizeof(uint32_t)) +
+    return sizeof(live) + engine + operations_of(o) * sizeof(live_op) + o->clients * sizeof(live_client) + processes * sizeof(live_process) + (o->servers + o->clients) * sizeof(uint32_t) +
            o->messages_max * (sizeof(live_item) + sizeof(live_frame)) + o->keys * (sizeof(live_key) + (o->weights ? sizeof(double) : 0));
 }
 
@@ -68,7 +68,7 @@ static void close_model(live *m)
     htc__free(&m->env, m->op, operations_of(o) * sizeof *m->op);
     htc__free(&m->env, m->client, o->clients * sizeof *m->client);
     htc__free(&m->env, m->process, processes * sizeof *m->process);
-    htc__free(&m->env, m->frame_to, processes * sizeof *m->frame_to);
+    htc__free(&m->env, m->frame_of, (o->servers + o->clients) * sizeof *m->frame_of);
     htc__free(&m->env, m->item, o->messages_max * sizeof *m->item);
     htc__free(&m->env, m->frame, o->messages_max * sizeof *m->frame);
     htc__free(&m->env, m->key, o->keys * sizeof *m->key);
@@ -107,8 +107,9 @@ static void fill(live *m)
     for (uint32_t p = 0; p < m->members + m->programs; p++) {
         live_list none = { LIVE_NONE, LIVE_NONE };
         m->process[p] = (live_process){ .inbox = none, .staged = none, .syncing = none, .out = LIVE_NONE, .next = LIVE_NONE };
-        m->frame_to[p] = LIVE_NONE;
     }
+    for (uint64_t link = 0; link < m->members + o->clients; link++)
+        m->frame_of[link] = LIVE_NONE;
     for (uint64_t k = 0; k < o->keys; k++)
         m->key[k] = (live_key){ .first = LIVE_NONE, .last = LIVE_NONE, .busy = LIVE_NONE };
 }
@@ -124,13 +125,13 @@ static htc_status open_model(live *m, htc_error *error)
     m->op = htc__alloc(&m->env, operations_of(o) * sizeof *m->op);
     m->client = htc__alloc(&m->env, o->clients * sizeof *m->client);
     m->process = htc__alloc(&m->env, processes * sizeof *m->process);
-    m->frame_to = htc__alloc(&m->env, processes * sizeof *m->frame_to);
+    m->frame_of = htc__alloc(&m->env, (o->servers + o->clients) * sizeof *m->frame_of);
     m->item = htc__alloc_raw(&m->env, o->messages_max * sizeof *m->item);
     m->frame = htc__alloc_raw(&m->env, o->messages_max * sizeof *m->frame);
     m->key = o->keys ? htc__alloc(&m->env, o->keys * sizeof *m->key) : NULL;
     m->sum = o->weights ? htc__alloc(&m->env, o->keys * sizeof *m->sum) : NULL;
     status = htc__kvs_open_ring(&m->env, o->servers, o->copies, &m->ring);
-    if (status != HTC_OK || !m->op || !m->client || !m->process || !m->frame_to || !m->item || !m->frame || (o->keys && !m->key) || (o->weights && !m->sum))
+    if (status != HTC_OK || !m->op || !m->client || !m->process || !m->frame_of || !m->item || !m->frame || (o->keys && !m->key) || (o->weights && !m->sum))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
     fill(m);
     status = htc__kvs_sum_weights(o, m->sum);
@@ -208,6 +209,8 @@ static void tell(live *m, htc_sim_kvs_report *r)
     r->time_s = (double)m->now.last * (double)m->options.tick_ns / 1e9;
     r->syncs = m->now.syncs;
     r->turns = m->now.turns;
+    r->members_s = (double)busy * (double)m->options.tick_ns / 1e9;
+    r->programs_s = (double)(all - busy) * (double)m->options.tick_ns / 1e9;
     if (m->now.last) {
         r->throughput = (double)m->now.answered / r->time_s;
         r->efficiency = (double)m->now.served / ((double)m->now.last * m->members);
