@@ -222,6 +222,41 @@ HTC_API htc_status htc_sim_fairshare_memory(const htc_sim_fairshare_options *opt
 HTC_API htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_options *options, htc_sim_fairshare_report *report,
                                          htc_sim_fairshare_result *results, htc_error *error);
 
+/** What the exact engine has in place of pull_ns and leave_ns; every field's zero is a default. */
+typedef struct htc_sim_fairshare_exact_options {
+    size_t   size;      /**< sizeof(htc_sim_fairshare_exact_options) */
+    htc_ns   commit_ns; /**< until what is stored is durable; 0: 2 ms */
+    htc_ns   stage_ns;  /**< what staging takes before and after a task, each; 0: 1 ms */
+    htc_ns   jitter_ns; /**< of a message, drawn, up to this; 0: 20 us */
+    uint32_t prefetch;  /**< tasks that an agent is given at a time, at most; 0: as many as the gateway likes */
+    uint32_t reserved;  /**< 0 */
+} htc_sim_fairshare_exact_options;
+
+/** The most cores of such a run, */
+#define HTC_SIM_FAIRSHARE_EXACT_CORES_MAX 16384
+/** tasks, */
+#define HTC_SIM_FAIRSHARE_EXACT_TASKS_MAX 10000000
+/** users, and jobs. */
+#define HTC_SIM_FAIRSHARE_EXACT_USERS_MAX 1024
+
+/**
+ * The same experiment with the real gateway, store and agents, message by message: what htc_sim_fairshare_run is compared with. A task has the same
+ * length in both. launch_ns is the time until an agent's process is there; gap_ns is the gateway's; weights are whole numbers.
+ *
+ * @param[in]  env      its allocator alone is looked at (NULL: malloc)
+ * @param[in]  options  borrowed. Clusters, 4 at most, have cores alone, no others and no checkpoints; direct, records and estimated are 0
+ * @param[in]  exact    borrowed; NULL: the defaults
+ * @param[out] report   filled as far as its size says; divisions, idle_s and events of tasks that were held are 0; scale.hash: htc_sim_hash; scale.wrong:
+ *                      what the checks of the system scenario say
+ * @param[out] results  n_users of them, caller-allocated; core_s is a sum of samples, of sample_ns or a second. NULL is fine
+ * @param[out] error    why; NULL is fine
+ * @return HTC_OK, whatever became of the run; HTC_EINVAL; HTC_EUNSUPPORTED: the exact engine has no such thing; HTC_ETOOBIG; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some 100 us a task and 2 KiB.   Since: 0.2
+ */
+HTC_API htc_status htc_sim_fairshare_exact(const htc_env *env, const htc_sim_fairshare_options *options, const htc_sim_fairshare_exact_options *exact,
+                                           htc_sim_fairshare_report *report, htc_sim_fairshare_result *results, htc_error *error);
+
 #ifdef __cplusplus
 }
 #endif

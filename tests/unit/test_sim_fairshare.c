@@ -9,6 +9,8 @@
 
 #define S HTC_SECOND
 
+static volatile int stop;
+
 /* ---- the worked example (P 2.2): 100 cores, nothing takes time but tasks ---- */
 
 typedef struct course {
@@ -374,9 +376,70 @@ Test(sim_fairshare, is_the_same_run_of_clusters_everywhere)
     cr_expect(eq(u64, r.scale.hash, UINT64_C(4621645474811225089)));
 }
 
-/* ---- the host ---- */
+/* ---- the exact twin ---- */
 
-static volatile int stop;
+/* The real gateway, store and agents: each task has the length that it has in the model, and both take nearly as long. */
+Test(sim_fairshare, has_an_exact_twin)
+{
+    const htc_sim_fairshare_user    users[2] = { { .size = sizeof *users, .weight = 1 }, { .size = sizeof *users, .weight = 2 } };
+    const htc_sim_fairshare_job     jobs[2] = { { .size = sizeof *jobs, .user = 0, .tasks = 300, .length = { HTC_SCALE_LOGNORMAL, 0, 4e9, 0.5 } },
+                                                { .size = sizeof *jobs, .user = 1, .tasks = 200, .arrival = 5 * S, .length = { HTC_SCALE_LOGNORMAL, 0, 4e9, 0.5 } } };
+    const htc_sim_fairshare_cluster sites[2] = { { .size = sizeof *sites, .cores = 4 }, { .size = sizeof *sites, .cores = 4 } };
+    htc_sim_fairshare_options       o = { .size = sizeof o, .seed = 3, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 2, .jobs = jobs, .n_jobs = 2, .clusters = sites,
+                                          .n_clusters = 2, .gap_ns = 50 * HTC_MS, .launch_ns = 505 * HTC_MS, .pull_ns = 5 * HTC_MS, .leave_ns = 2 * HTC_MS, .sample_ns = S };
+    const htc_sim_fairshare_exact_options one_by_one = { .size = sizeof one_by_one, .prefetch = 1 };
+    htc_sim_fairshare_report        scale = { .size = sizeof scale }, exact = scale, again = scale;
+    htc_sim_fairshare_result        a[2], b[2];
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &scale, a, NULL), HTC_OK));
+    o.launch_ns = 500 * HTC_MS;
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, &one_by_one, &exact, b, NULL), HTC_OK));
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, &one_by_one, &again, NULL, NULL), HTC_OK));
+    cr_expect(eq(str, exact.scale.wrong, "") && eq(u64, exact.scale.ended, 500) && eq(dbl, exact.completed, 1) && eq(u64, exact.cores, 8));
+    cr_expect(eq(u64, exact.scale.hash, again.scale.hash));
+    cr_expect(fabs(exact.scale.work_s - scale.scale.work_s) < 1e-6 && eq(u64, exact.scale.longest, scale.scale.longest), "lengths differ");
+    cr_expect(fabs(exact.throughput / scale.throughput - 1) < 0.05, "%f and %f", exact.throughput, scale.throughput);
+    for (int u = 0; u < 2; u++) {
+        cr_expect(eq(u64, a[u].tasks, b[u].tasks) && eq(u64, b[u].ended, b[u].tasks) && eq(u64, a[u].submitted, b[u].submitted));
+        cr_expect(fabs(a[u].response_s / b[u].response_s - 1) < 0.05, "%f and %f", a[u].response_s, b[u].response_s);
+        cr_expect(b[u].core_s > 0.9 * b[u].work_s && b[u].core_s < 1.3 * b[u].work_s, "%f and %f", b[u].core_s, b[u].work_s);
+    }
+    cr_expect(fabs(exact.fairness - scale.fairness) < 0.05);
+}
+
+static void stop_soon(void *ctx, const htc_scale_progress *p)
+{
+    (void)ctx;
+    stop = p->done >= 10;
+}
+
+Test(sim_fairshare, the_exact_twin_stops_and_says_what_it_has_not)
+{
+    htc_sim_fairshare_user    user = { .size = sizeof user };
+    htc_sim_fairshare_job     job = { .size = sizeof job, .tasks = 100, .length.mean_ns = 1e9 };
+    htc_sim_fairshare_cluster site = { .size = sizeof site, .cores = 4 };
+    htc_scale_host            host = { .size = sizeof host, .stop = &stop, .progress = stop_soon };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_error                 e = { 0 };
+    htc_sim_fairshare_options o = { .size = sizeof o, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .clusters = &site, .n_clusters = 1, .host = &host };
+    stop = 0;
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_OK));
+    cr_expect(r.interrupted && r.scale.ended >= 10 && r.scale.ended < 100 && eq(str, r.scale.wrong, ""));
+    o.direct = 1;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, &e), HTC_EUNSUPPORTED) && e.text[0]);
+    o.direct = 0;
+    site.hold = 0.5;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_EUNSUPPORTED));
+    site.hold = 0;
+    user.weight = 1.5;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_EUNSUPPORTED));
+    user.weight = 1;
+    site.cores = HTC_SIM_FAIRSHARE_EXACT_CORES_MAX + 1;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_ETOOBIG));
+    o.n_users = 0;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_EINVAL));
+}
+
+/* ---- the host ---- */
 
 static void stop_at_once(void *ctx, const htc_scale_progress *p)
 {
@@ -445,6 +508,22 @@ Test(sim_fairshare, ends_without_memory)
         htc_env                  env = alloc_fail_env(&f);
         htc_sim_fairshare_report r = { .size = sizeof r };
         status = htc_sim_fairshare_run(&env, &o, &r, NULL, NULL);
+        cr_expect(status == HTC_OK || status == HTC_ENOMEM, "allocation %zu", n);
+        cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
+    }
+}
+
+Test(sim_fairshare, the_exact_twin_ends_without_memory)
+{
+    htc_sim_fairshare_user    user = { .size = sizeof(htc_sim_fairshare_user), .weight = 1 };
+    htc_sim_fairshare_job     job = { .size = sizeof(htc_sim_fairshare_job), .tasks = 5, .length.mean_ns = 1e9 };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 2, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1 };
+    htc_status                status = HTC_ENOMEM;
+    for (size_t n = 1; status != HTC_OK; n += 1 + n / 8) {
+        alloc_fail               f = alloc_fail_at(n);
+        htc_env                  env = alloc_fail_env(&f);
+        htc_sim_fairshare_report r = { .size = sizeof r };
+        status = htc_sim_fairshare_exact(&env, &o, NULL, &r, NULL, NULL);
         cr_expect(status == HTC_OK || status == HTC_ENOMEM, "allocation %zu", n);
         cr_expect(eq(sz, f.live, 0) && eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
     }

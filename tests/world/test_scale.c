@@ -8,9 +8,6 @@
 
 #include "core/fault.h"
 #include "htcsched/sim_fairshare.h"
-#include "roles/gateway/gateway.h"
-#include "sim/scale/draw.h"
-#include "sim/scenarios/system_private.h"
 
 #define SLOTS    16 /* of the workload below: more slots have as many times its tasks */
 #define USERS    4
@@ -37,8 +34,7 @@ static void expect(int good, const char *format, ...)
 
 /* ---- one workload ---- */
 
-static const char *const names[USERS] = { "ada", "bob", "cy", "dora" };
-static const uint64_t    weights[USERS] = { 1, 2, 1, 3 };
+static const double weights[USERS] = { 1, 2, 1, 3 };
 static const struct {
     uint32_t user;
     uint64_t tasks;
@@ -68,90 +64,7 @@ typedef struct course {
     uint64_t ended;
 } course;
 
-static uint64_t tasks_of(const trial *t, uint32_t of_job)
-{
-    return jobs[of_job].tasks * t->slots / SLOTS;
-}
-
-/* ---- exact ---- */
-
-static htc_ns length_of(const trial *t, uint32_t of_job, uint64_t number)
-{
-    htc__scale_drawer d = htc__scale_drawer_of(&t->law, HTC_MS);
-    return htc__scale_drawer_ticks(&d, htc__scale_draw(htc__scale_stream(t->seed, of_job), number)) * HTC_MS;
-}
-
-static void run_task(sys *s, const char *whose, const htc_attempt *a, sys_run *run)
-{
-    (void)whose;
-    for (const sys_job *j = s->jobs; j; j = j->next)
-        if (j->id == a->job)
-            run->span = length_of(s->options.ctx, (uint32_t)atoi(j->name), a->task);
-}
-
-static uint32_t gateway_slots(const sys *s, const char *name)
-{
-    const htc_gateway *gw = htc_sim_machine(s->gateway);
-    uint32_t           n = 0;
-    for (const agent *a = gw ? gw->agents : NULL; a; a = a->hh.next)
-        n += strcmp(a->user->name, name) == 0 ? a->n_slots : 0;
-    return n;
-}
-
-static sys *open_exact(trial *t)
-{
-    static const char *const fair_users[] = { "ada", "bob", "cy", "dora", NULL };
-    sys_options o = { .sim = { .seed = t->seed },
-                      .net = { .jitter_ns = 20 * HTC_US },
-                      .commit_ns = COMMIT_NS,
-                      .launch_ns = LAUNCH_NS,
-                      .stage_ns = STAGE_NS,
-                      .n_sites = 1,
-                      .run = run_task,
-                      .ctx = t,
-                      .check_every = 50,
-                      .gateway = { .policy = t->policy, .slots_max = 1, .prefetch_max = t->prefetch, .heartbeat_ns = 100 * HTC_SECOND, .lost_after_ns = 300 * HTC_SECOND,
-                                   .fair_users = strcmp(t->policy, "static") == 0 ? fair_users : NULL },
-                      .sites[0] = { .size = sizeof(htc_site_options), .name = "one", .cores = t->slots } };
-    sys *s = NULL;
-    if (htc__sys_open(NULL, &o, &s) != HTC_OK)
-        abort();
-    for (int u = 0; u < USERS; u++)
-        htc__sys_add_account(s, names[u], weights[u]);
-    while (!htc__sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
-        ;
-    htc__sys_watch_jobs(s, HTC_SECOND);
-    return s;
-}
-
-static void run_exact(trial *t, course *c)
-{
-    sys   *s = open_exact(t);
-    htc_ns begin = htc_sim_now(s->w), last = 0;
-    sys_job *made[JOBS] = { NULL };
-    *c = (course){ 0 };
-    for (uint32_t next = 0; c->n < SAMPLES && !htc_sim_failure(s->w) && (next < JOBS || !htc__sys_all_finished(s)); c->n++) {
-        htc__sys_run_until(s, begin + c->n * HTC_SECOND);
-        for (int u = 0; u < USERS; u++)
-            c->cores[c->n][u] = gateway_slots(s, names[u]);
-        for (; next < JOBS && jobs[next].arrival_s == c->n; next++) {
-            char name[16];
-            snprintf(name, sizeof name, "%u", (unsigned)next);
-            made[next] = htc__sys_submit(s, names[jobs[next].user], name, tasks_of(t, next));
-        }
-    }
-    for (uint32_t j = 0; j < JOBS; j++)
-        for (uint64_t i = 0; made[j] && i < made[j]->count; i++) {
-            const sys_task *done = htc__sys_task_of(s, made[j]->id, i);
-            c->ended += done->committed != 0;
-            last = done->ended > last ? done->ended : last;
-        }
-    c->makespan = (double)(last - begin) / 1e9;
-    expect(!htc_sim_failure(s->w), "exact: %s", htc_sim_failure(s->w));
-    htc__sys_close(s);
-}
-
-/* ---- scale ---- */
+/* ---- the same experiment in both ---- */
 
 static void sample(void *ctx, const htc_sim_fairshare_sample *x)
 {
@@ -163,23 +76,28 @@ static void sample(void *ctx, const htc_sim_fairshare_sample *x)
     c->n++;
 }
 
-static void run_scale(const trial *t, course *c)
+static void run(const trial *t, int exactly, course *c)
 {
-    htc_sim_fairshare_user    users[USERS];
-    htc_sim_fairshare_job     all[JOBS];
+    static const htc_sim_fairshare_exact_options costs = { .size = sizeof costs, .commit_ns = COMMIT_NS, .stage_ns = STAGE_NS };
+    htc_sim_fairshare_exact_options              paid = costs;
+    htc_sim_fairshare_user                       users[USERS];
+    htc_sim_fairshare_job                        all[JOBS];
     htc_sim_fairshare_options o = { .size = sizeof o, .seed = t->seed, .cores = t->slots, .users = users, .n_users = USERS, .jobs = all, .n_jobs = JOBS,
-                                    .launch_ns = model_launch, .pull_ns = model_pull, .leave_ns = model_leave, .gap_ns = 50 * HTC_MS,
+                                    .launch_ns = exactly ? LAUNCH_NS : model_launch, .pull_ns = model_pull, .leave_ns = model_leave, .gap_ns = 50 * HTC_MS,
                                     .sample_ns = HTC_SECOND, .sample = sample, .sample_ctx = c };
     htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_error                 e = { 0 };
     for (int u = 0; u < USERS; u++)
-        users[u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = (double)weights[u] };
+        users[u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = weights[u] };
     for (int j = 0; j < JOBS; j++)
-        all[j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = jobs[j].user, .tasks = tasks_of(t, (uint32_t)j), .arrival = jobs[j].arrival_s * HTC_SECOND, .length = t->law };
+        all[j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = jobs[j].user, .tasks = jobs[j].tasks * t->slots / SLOTS,
+                                          .arrival = jobs[j].arrival_s * HTC_SECOND, .length = t->law };
     *c = (course){ 0 };
+    paid.prefetch = t->prefetch;
     htc_status status = htc_allot_policy_from_name(t->policy, &o.policy);
     if (status == HTC_OK)
-        status = htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL);
-    expect(status == HTC_OK && !r.scale.wrong[0], "scale: %s %s", htc_strerror(status), r.scale.wrong);
+        status = exactly ? htc_sim_fairshare_exact(NULL, &o, &paid, &r, NULL, &e) : htc_sim_fairshare_run(NULL, &o, &r, NULL, &e);
+    expect(status == HTC_OK && !r.scale.wrong[0], "%s: %s %s %s", exactly ? "exact" : "scale", htc_strerror(status), e.text, r.scale.wrong);
     c->ended = r.scale.ended;
     c->makespan = (double)r.scale.makespan / 1e9;
 }
@@ -212,8 +130,8 @@ static course exact, scale;
 
 static void beside(trial t)
 {
-    run_exact(&t, &exact);
-    run_scale(&t, &scale);
+    run(&t, 1, &exact);
+    run(&t, 0, &scale);
     double throughput = ((double)scale.ended / scale.makespan) / ((double)exact.ended / exact.makespan), all = 0, share = 0, over_time = 0;
     for (int u = 0; u < USERS; u++)
         all += area(&exact, u);

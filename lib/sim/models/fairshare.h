@@ -141,6 +141,13 @@ uint32_t htc__fair_attempt(fair *m, uint32_t job, uint64_t number); /* FAIR_NONE
 void     htc__fair_dies(fair *m, uint32_t core, uint32_t attempt);
 void     htc__fair_missed(fair *m, uint32_t core, uint32_t attempt);
 
+/* fairshare_run.c: options with their defaults, checked; what stands in their lists. The exact twin has the same ones. */
+htc_status                htc__fair_options(const htc_sim_fairshare_options *in, htc_sim_fairshare_options *o);
+htc_status                htc__fair_check(const htc_sim_fairshare_options *o, htc_error *error);
+htc_sim_fairshare_cluster htc__fair_cluster_at(const htc_sim_fairshare_options *o, size_t i);
+htc_sim_fairshare_user    htc__fair_user_at(const htc_sim_fairshare_options *o, size_t i);
+htc_sim_fairshare_job     htc__fair_job_at(const htc_sim_fairshare_options *o, size_t i);
+
 /* What fairshare.c has for these. */
 htc_allot_user *htc__fair_view(const fair *m, uint32_t user);
 void            htc__fair_set_free(fair *m, uint32_t core, uint32_t user);

@@ -8,7 +8,7 @@
 
 /* ---- options ---- */
 
-static htc_sim_fairshare_cluster cluster_at(const htc_sim_fairshare_options *o, size_t i)
+htc_sim_fairshare_cluster htc__fair_cluster_at(const htc_sim_fairshare_options *o, size_t i)
 {
     htc_sim_fairshare_cluster c = { .cores = o->cores };
     if (o->clusters)
@@ -33,7 +33,7 @@ static htc_status known_clusters(htc_sim_fairshare_options *o)
     for (size_t i = 0; o->clusters && i < o->n_clusters; i++) {
         htc_sim_fairshare_cluster c = { 0 };
         htc_status                status = htc__options_at(&c, sizeof c, o->clusters, i, offsetof(htc_sim_fairshare_cluster, speed));
-        c = cluster_at(o, i);
+        c = htc__fair_cluster_at(o, i);
         if (status != HTC_OK || !is_cluster(&c))
             return status != HTC_OK ? status : HTC_EINVAL;
         cores += c.cores;
@@ -48,12 +48,12 @@ static htc_status known_clusters(htc_sim_fairshare_options *o)
 static int have_others(const htc_sim_fairshare_options *o)
 {
     for (size_t i = 0; i < o->n_clusters; i++)
-        if (cluster_at(o, i).others_gap.mean_ns > 0)
+        if (htc__fair_cluster_at(o, i).others_gap.mean_ns > 0)
             return 1;
     return 0;
 }
 
-static htc_status known(const htc_sim_fairshare_options *in, htc_sim_fairshare_options *o)
+htc_status htc__fair_options(const htc_sim_fairshare_options *in, htc_sim_fairshare_options *o)
 {
     *o = (htc_sim_fairshare_options){ .size = sizeof *o };
     htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_fairshare_options, tick_ns)) : HTC_EINVAL;
@@ -73,14 +73,14 @@ static htc_status known(const htc_sim_fairshare_options *in, htc_sim_fairshare_o
 }
 
 /* User and job i, once these are checked. */
-static htc_sim_fairshare_user user_at(const htc_sim_fairshare_options *o, size_t i)
+htc_sim_fairshare_user htc__fair_user_at(const htc_sim_fairshare_options *o, size_t i)
 {
     htc_sim_fairshare_user u = { 0 };
     (void)htc__options_at(&u, sizeof u, o->users, i, offsetof(htc_sim_fairshare_user, reserved));
     return u;
 }
 
-static htc_sim_fairshare_job job_at(const htc_sim_fairshare_options *o, size_t i)
+htc_sim_fairshare_job htc__fair_job_at(const htc_sim_fairshare_options *o, size_t i)
 {
     htc_sim_fairshare_job j = { 0 };
     (void)htc__options_at(&j, sizeof j, o->jobs, i, sizeof j);
@@ -103,7 +103,7 @@ static htc_scale_options engine_of(const htc_sim_fairshare_options *o, fair *m)
 htc_status htc_sim_fairshare_memory(const htc_sim_fairshare_options *options, uint64_t *bytes)
 {
     htc_sim_fairshare_options o;
-    htc_status                status = bytes ? known(options, &o) : HTC_EINVAL;
+    htc_status                status = bytes ? htc__fair_options(options, &o) : HTC_EINVAL;
     uint64_t                  engine = 0;
     if (status == HTC_OK) {
         htc_scale_options e = engine_of(&o, NULL);
@@ -139,7 +139,7 @@ static htc_status check_jobs(const htc_sim_fairshare_options *o, uint64_t fixed,
             status = HTC_EINVAL;
         if (status != HTC_OK)
             return htc__error(error, status, "job %zu has no size, no such user, no tasks, or lengths that are no distribution", i);
-        if (o->policy == HTC_ALLOT_STATIC && fixed && !user_at(o, j.user).fixed)
+        if (o->policy == HTC_ALLOT_STATIC && fixed && !htc__fair_user_at(o, j.user).fixed)
             return htc__error(error, HTC_EINVAL, "job %zu would never run: its user has no share under the policy static", i);
         tasks += j.tasks;
     }
@@ -147,6 +147,20 @@ static htc_status check_jobs(const htc_sim_fairshare_options *o, uint64_t fixed,
         return htc__error(error, HTC_EINVAL, "%llu cores cannot be split among %llu users for good", (unsigned long long)o->cores,
                           (unsigned long long)(fixed ? fixed : o->n_users));
     return HTC_OK;
+}
+
+static uint64_t fixed_of(const htc_sim_fairshare_options *o)
+{
+    uint64_t fixed = 0;
+    for (size_t u = 0; u < o->n_users; u++)
+        fixed += htc__fair_user_at(o, u).fixed;
+    return fixed;
+}
+
+htc_status htc__fair_check(const htc_sim_fairshare_options *o, htc_error *error)
+{
+    htc_status status = check_users(o, error);
+    return status == HTC_OK ? check_jobs(o, fixed_of(o), error) : status;
 }
 
 /* ---- a run ---- */
@@ -180,7 +194,7 @@ static void fill_clusters(fair *m)
     m->weigh = ticks(m, o->weigh_ns) ? ticks(m, o->weigh_ns) : 1;
     m->weigh_id = (uint32_t)(o->cores + FAIR_IDS + (m->have_others ? o->n_clusters : 0));
     for (size_t i = 0; i < o->n_clusters; i++) {
-        htc_sim_fairshare_cluster c = cluster_at(o, i);
+        htc_sim_fairshare_cluster c = htc__fair_cluster_at(o, i);
         htc_scale_law             life = { HTC_SCALE_EXPONENTIAL, 0, (double)c.life_ns, 0 };
         m->cluster[i] = (fair_cluster){ .base = base, .cores = c.cores, .free = c.cores, .free_core = (uint32_t)base, .batch = c.batch, .speed = c.speed, .hold = c.hold,
                                         .hold_rate = c.hold_rate, .service = ticks(m, c.service_ns), .division = UINT64_MAX, .life = drawer(m, &life), .others_first = c.others,
@@ -204,12 +218,12 @@ static void fill(fair *m, uint64_t fixed)
     m->now.free = o->cores;
     m->now.free_attempt = FAIR_NONE;
     for (size_t i = 0; i < o->n_users; i++) {
-        htc_sim_fairshare_user u = user_at(o, i);
+        htc_sim_fairshare_user u = htc__fair_user_at(o, i);
         m->user[i] = (fair_user){ .first = FAIR_NONE, .at = FAIR_NONE, .submitted = UINT64_MAX, .fixed = !fixed || u.fixed,
                                   .weight = htc_allot_weight(u.weight > 0 ? u.weight : 1) };
     }
     for (size_t i = 0; i < o->n_jobs; i++) {
-        htc_sim_fairshare_job j = job_at(o, i);
+        htc_sim_fairshare_job j = htc__fair_job_at(o, i);
         m->job[i] = (fair_job){ .user = j.user, .next = FAIR_NONE, .again = FAIR_NONE, .mean_s = j.length.mean_ns / 1e9, .tasks = j.tasks, .arrival = ticks(m, j.arrival),
                                 .stream = htc__scale_stream(o->seed, i), .length = htc__scale_drawer_of(&j.length, o->tick_ns) };
         m->arrivals[i] = i;
@@ -243,7 +257,7 @@ static htc_status open_model(fair *m, htc_error *error)
     size_t            users = m->options.n_users, jobs = m->options.n_jobs;
     htc_scale_options e = engine_of(&m->options, m);
     for (size_t j = 0; j < jobs; j++)
-        e.tasks += job_at(&m->options, j).tasks;
+        e.tasks += htc__fair_job_at(&m->options, j).tasks;
     htc_status status = htc_scale_create(&m->env, &e, &m->scale, error);
     if (status != HTC_OK)
         return status;
@@ -279,11 +293,11 @@ static uint64_t print_of(const fair *m)
     for (size_t i = 0; i < o->n_users; i++)
         print = htc_hash64((htc_bytes){ &m->user[i].weight, sizeof m->user[i].weight }, print + m->user[i].fixed);
     for (size_t i = 0; i < o->n_jobs; i++) {
-        htc_sim_fairshare_job j = job_at(o, i);
+        htc_sim_fairshare_job j = htc__fair_job_at(o, i);
         print = htc_hash64((htc_bytes){ &j.user, sizeof j - offsetof(htc_sim_fairshare_job, user) }, print);
     }
     for (size_t i = 0; i < o->n_clusters; i++) {
-        htc_sim_fairshare_cluster c = cluster_at(o, i);
+        htc_sim_fairshare_cluster c = htc__fair_cluster_at(o, i);
         print = htc_hash64((htc_bytes){ &c.cores, sizeof c - offsetof(htc_sim_fairshare_cluster, cores) }, print);
     }
     return htc_hash64((htc_bytes){ &o->gamma, sizeof o->gamma }, print);
@@ -406,14 +420,11 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
     htc_sim_fairshare_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
     fair                     m = { 0 };
     uint64_t                 bytes = 0, fixed = 0;
-    htc_status               status = report && report->size >= offsetof(htc_sim_fairshare_report, scale) ? known(options, &m.options) : HTC_EINVAL;
+    htc_status               status = report && report->size >= offsetof(htc_sim_fairshare_report, scale) ? htc__fair_options(options, &m.options) : HTC_EINVAL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
-    status = check_users(&m.options, error);
-    for (size_t u = 0; status == HTC_OK && u < m.options.n_users; u++)
-        fixed += user_at(&m.options, u).fixed;
-    if (status == HTC_OK)
-        status = check_jobs(&m.options, fixed, error);
+    status = htc__fair_check(&m.options, error);
+    fixed = fixed_of(&m.options);
     if (status != HTC_OK)
         return status;
     (void)htc_sim_fairshare_memory(&m.options, &bytes);
