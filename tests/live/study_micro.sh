@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: SOURCE=DIR study_micro.sh PROGRAMS
-# htc-sim micro and clusters of htc-sim fairshare: the example runs, four systems come to what arithmetic says, clusters share the work, an interrupted
-# run goes on, and mistakes are refused.
+# htc-sim micro and clusters of htc-sim fairshare: the example runs, four systems come to what arithmetic says, clusters share the work, the exact
+# engine agrees, an interrupted run goes on, and mistakes are refused.
 set -euo pipefail
 sim=$1/htc-sim
 dir=$(mktemp -d)
@@ -69,6 +69,20 @@ assert run["ended"] == 4000 and run["wrong"] == "" and run["died"] == helix["die
 PY
 ends 0 fairshare "$dir/four.ini" --set cluster.kobic.others=100 --plot "$dir/plots"
 grep -qE '^kobic +184 +1 ' "$dir/out" || fail "no line of a cluster"
+
+# The exact engine has the same tasks, and nearly the same course.
+workload=(fairshare --cores 16 --users 3 --tasks 100 --length "lognormal 5s 0.5" --arrival 20s --gap 50ms --json)
+ends 0 "${workload[@]}" --launch 505ms --pull 5ms --leave 2ms
+cp "$dir/out" "$dir/scale"
+ends 0 "${workload[@]}" --engine exact --launch 500ms
+python3 - "$dir/scale" "$dir/out" << 'PY'
+import json, sys
+scale, exact = (json.load(open(f)) for f in sys.argv[1:])
+assert exact["ended"] == 300 and exact["wrong"] == "" and abs(exact["work_core_s"] - scale["work_core_s"]) < 1e-3, exact
+assert abs(exact["makespan_s"] / scale["makespan_s"] - 1) < 0.05, (exact["makespan_s"], scale["makespan_s"])
+PY
+ends 2 "${workload[@]}" --engine exact --db on
+says "the exact engine has up to four clusters"
 
 # In pieces it is the same run.
 pieces=(micro --system db --tasks 1M --cores 10K --update 1ms)

@@ -15,6 +15,10 @@ static const setting table[] = {
     { "sim.tick", SET_SPAN, "1ms", 1, 0, "a span from 1 ns: 1ms, 1us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
+    { "sim.engine", SET_CHOICE, "scale", 0, 0, "scale|exact" },
+    { "exact.commit", SET_SPAN, "2ms", 0, 0, "a span" },
+    { "exact.stage", SET_SPAN, "1ms", 0, 0, "a span" },
+    { "exact.prefetch", SET_COUNT, "1", 0, 64, "a number from 0 to 64" },
     { "cluster.cores", SET_COUNT, "1000", 1, 1073741824, "a number from 1 to 1073741824" },
     { "cluster.launch", SET_SPAN, "0", 0, 0, "a span" },
     { "cluster.pull", SET_SPAN, "0", 0, 0, "a span" },
@@ -206,6 +210,9 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
                                               .lost_ns = settings_span(s, "cluster.lost"), .records = settings_choice(s, "db.mode"),
                                               .record_ns = settings_span(s, "db.record"), .sync_ns = settings_span(s, "db.sync"), .gamma = settings_real(s, "fair.gamma"),
                                               .estimated = settings_choice(s, "fair.estimated"), .weigh_ns = settings_span(s, "fair.weigh") };
+    f->exactly = (int)settings_choice(s, "sim.engine");
+    f->exact = (htc_sim_fairshare_exact_options){ .size = sizeof f->exact, .commit_ns = settings_span(s, "exact.commit"), .stage_ns = settings_span(s, "exact.stage"),
+                                                  .prefetch = (uint32_t)settings_count(s, "exact.prefetch") };
     if (!fairshare_clusters(f, s, error))
         return 0;
     if (!named_users(f, s, named, error) || !named_jobs(f, s, seed, drawn_jobs, wanted, named, error))
@@ -315,7 +322,8 @@ int fairshare_run(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     f->checkpoint = checkpoint;
     f->options.checkpoint = checkpoint ? &tape : NULL;
     *error = (htc_error){ 0 };
-    htc_status status = htc_sim_fairshare_run(&w->env, &f->options, &f->report, f->results, error);
+    htc_status status = f->exactly ? htc_sim_fairshare_exact(NULL, &f->options, &f->exact, &f->report, f->results, error) :
+                                     htc_sim_fairshare_run(&w->env, &f->options, &f->report, f->results, error);
     watch_close(w);
     f->seconds = watch_seconds() - begun;
     if (status == HTC_OK)
@@ -427,6 +435,7 @@ static void outcome_of(const void *run, outcome *o)
 }
 
 static const model_option options[] = {
+    { "engine", "NAME", "sim.engine", "scale, or exact: the real gateway, store and agents, message by message (scale)" },
     { "cores", "N", "cluster.cores", "of the cluster (1000)" },
     { "policy", "NAME", "fair.policy", "eq1, static, maxmin or fcfs (maxmin)" },
     { "min-agents", "N", "fair.min_agents", "that everybody gets, if there are enough cores (1)" },

@@ -28,6 +28,8 @@ typedef struct fairshare {
     htc_sim_fairshare_cluster *clusters; /* n_clusters of the options; NULL: none is named */
     htc_sim_fairshare_cluster_result *on; /* one for each, or one */
     char                    (*cluster_names)[48];
+    int                       exactly; /* the exact engine runs it */
+    htc_sim_fairshare_exact_options exact;
     course                   *course; /* NULL: not wanted */
     const htc_scale_tape     *resume, *checkpoint; /* NULL: none */
     int                       course_kept; /* in the checkpoint that is being written */
