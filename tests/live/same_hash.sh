@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: SOURCE=DIR same_hash.sh PROGRAMS [--save]
-# Each line of tests/data/sim_hashes.txt is a run of htc-sim with its hash: every build and every number of threads comes to it.
+# Each line of tests/data/sim_hashes.txt is a run of htc-sim with its hash: every build comes to it, with one thread and with two.
 # --save: writes there what this build comes to.
 set -euo pipefail
 sim=$1/htc-sim
@@ -8,13 +8,19 @@ list=$SOURCE/tests/data/sim_hashes.txt
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 failed=0 lines=0
+# hash_of OPTIONS...: of the run ${words[@]}
+hash_of()
+{
+    "$sim" "${words[@]}" "$@" --json < /dev/null | grep -oE '"hash":"[0-9a-f]+"' | cut -d'"' -f4
+}
 while IFS= read -r line; do
     case $line in
     '#'* | '') printf '%s\n' "$line" >> "$out"; continue ;;
     esac
     eval "words=(${line#* })"
-    found=$("$sim" "${words[@]}" --json < /dev/null | grep -oE '"hash":"[0-9a-f]+"' | cut -d'"' -f4) ||
-        { echo "htc-sim ${line#* } did not run"; exit 1; }
+    found=$(hash_of -j 1)
+    two=$(hash_of -j 2)
+    [ "$found" = "$two" ] || { echo "htc-sim ${line#* }: the hash is $found on one thread, and $two on two"; exit 1; }
     lines=$((lines + 1))
     printf '%s %s\n' "$found" "${line#* }" >> "$out"
     if [ "$found" != "${line%% *}" ]; then
