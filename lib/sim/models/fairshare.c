@@ -201,7 +201,7 @@ static uint64_t take_task(fair *m, uint32_t u, uint32_t *j)
     htc_allot_user *v = htc__fair_view(m, u);
     fair_user      *user = &m->user[u];
     fair_job       *job = &m->job[*j = user->first];
-    uint64_t        number = htc__fair_next_task(m, *j);
+    uint64_t        number = job->again == FAIR_NONE ? job->begun++ : htc__fair_begin_again(m, job);
     if (!htc__fair_waits(job))
         user->first = job->next;
     m->now.queued--;

@@ -119,8 +119,19 @@ void htc__fair_begin(fair *m); /* the first events */
 void htc__fair_divide_soon(fair *m);
 
 /* fairshare_cluster.c: what a batch system does. */
-fair_cluster *htc__fair_cluster_of(const fair *m, uint32_t core);
-uint64_t      htc__fair_length(const fair_cluster *k, uint64_t ticks); /* there */
+fair_cluster *htc__fair_find_cluster(const fair *m, uint32_t core);
+
+static inline fair_cluster *htc__fair_cluster_of(const fair *m, uint32_t core)
+{
+    return m->options.n_clusters == 1 ? m->cluster : htc__fair_find_cluster(m, core);
+}
+
+/* How long it takes there. */
+static inline uint64_t htc__fair_length(const fair_cluster *k, uint64_t ticks)
+{
+    return k->speed == 1 ? ticks : (uint64_t)((double)ticks / k->speed + 0.5);
+}
+
 /* A core for an agent of the user, on the best cluster, or on this one (FAIR_NONE: any): *starts: when the batch system starts it. 0: there is none. */
 int           htc__fair_submit(fair *m, uint32_t user, uint32_t where, uint32_t *core, uint64_t *starts);
 uint32_t      htc__fair_roomiest(const fair *m);
@@ -134,9 +145,14 @@ uint64_t      htc__fair_life(fair *m, fair_cluster *k); /* ticks until an agent 
 uint64_t      htc__fair_recorded(fair *m);              /* ticks until a record that is asked for now is written */
 
 /* fairshare_attempt.c: tasks whose agents die. */
-uint64_t htc__fair_next_task(fair *m, uint32_t job); /* the number of the job's task that begins now */
+uint64_t htc__fair_begin_again(fair *m, fair_job *j); /* the number of its task that begins now, of those that are to be done again */
 htc_status htc__fair_attempts_room(fair *m, uint64_t n);
-int      htc__fair_waits(const fair_job *j);         /* some of its tasks do */
+
+static inline int htc__fair_waits(const fair_job *j) /* some of its tasks do */
+{
+    return j->begun < j->tasks || j->again != FAIR_NONE;
+}
+
 uint32_t htc__fair_attempt(fair *m, uint32_t job, uint64_t number); /* FAIR_NONE: no memory */
 void     htc__fair_dies(fair *m, uint32_t core, uint32_t attempt);
 void     htc__fair_missed(fair *m, uint32_t core, uint32_t attempt);

@@ -3,17 +3,9 @@
 
 #include "core/util.h"
 
-int htc__fair_waits(const fair_job *j)
+uint64_t htc__fair_begin_again(fair *m, fair_job *j)
 {
-    return j->again != FAIR_NONE || j->begun < j->tasks;
-}
-
-uint64_t htc__fair_next_task(fair *m, uint32_t job)
-{
-    fair_job *j = &m->job[job];
-    uint32_t  a = j->again;
-    if (a == FAIR_NONE)
-        return j->begun++;
+    uint32_t a = j->again;
     j->again = m->attempt[a].next;
     m->attempt[a].next = m->now.free_attempt;
     m->now.free_attempt = a;

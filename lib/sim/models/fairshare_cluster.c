@@ -11,7 +11,7 @@ static uint64_t draw(const fair *m, const fair_cluster *k, uint32_t what, uint64
     return htc_scale_hash(m->scale, (UINT64_C(1) << 32) + (uint64_t)(k - m->cluster) * DRAWS + what, counter);
 }
 
-fair_cluster *htc__fair_cluster_of(const fair *m, uint32_t core)
+fair_cluster *htc__fair_find_cluster(const fair *m, uint32_t core)
 {
     size_t low = 0, high = m->options.n_clusters;
     while (high - low > 1) {
@@ -22,11 +22,6 @@ fair_cluster *htc__fair_cluster_of(const fair *m, uint32_t core)
             high = middle;
     }
     return &m->cluster[low];
-}
-
-uint64_t htc__fair_length(const fair_cluster *k, uint64_t ticks)
-{
-    return k->speed == 1 ? ticks : (uint64_t)((double)ticks / k->speed + 0.5);
 }
 
 /* ---- a batch system ---- */
