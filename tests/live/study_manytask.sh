@@ -102,6 +102,14 @@ sed -E 's/"(seconds|task_ns)":\{[^}]*\}//g' "$dir/out" > "$dir/one"
 ends 0 "${many[@]}" -j 2
 sed -E 's/"(seconds|task_ns)":\{[^}]*\}//g' "$dir/out" | cmp "$dir/one" - || fail "two processes come to another table than one"
 
+# Sorted tasks: the first node has the shortest.
+ends 0 manytask --nodes 4 --cores 1 --per-core 100 --length 0..100s --set workload.sorted=on --layout each --policy static --neighbours 1 --tasks-log "$dir/tasks.csv"
+python3 - "$dir/tasks.csv" << 'PY'
+import csv, sys
+lengths = [float(t["length_s"]) for t in sorted(csv.DictReader(open(sys.argv[1])), key=lambda t: int(t["task"]))]
+assert lengths == sorted(lengths) and lengths[99] < 40 and lengths[300] > 60, lengths
+PY
+
 # Grids side by side: the same on one thread and on two, and in pieces.
 ends 0 manytask --grids 5 --nodes 40 --cores 20 --per-core 20 --length 1s -j 1 --json --plot "$dir/one_thread"
 hash=$(hash_of)

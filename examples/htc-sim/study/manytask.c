@@ -12,6 +12,7 @@
 
 const char *const many_architectures[] = { "central", "distributed", "hierarchical", "falkon", "falkon_tree", "sparrow", "cloudkon" }; /* in the order of htc_sim_manytask_architecture */
 
+#define SORTED_MAX (UINT64_C(1) << 24)
 #define RULES "one|two|log2|sqrt|half" /* in the order of htc_steal_rule, from 1 */
 
 static const setting table[] = {
@@ -65,6 +66,7 @@ static const setting table[] = {
     { "workload.tasks", SET_COUNT, "0", 0, 1e15, "a number from 0 to 10^15; 0: as workload.per_core says" },
     { "workload.per_core", SET_COUNT, "10", 1, 1e9, "a number from 1 to 10^9" },
     { "workload.length", SET_LAW, "0..10000s", 0, 0, LAW_WORDS },
+    { "workload.sorted", SET_CHOICE, "off", 0, 0, "off|on" },
     { "workload.layout", SET_CHOICE, "one", 0, 0, "one|each|random" }, /* in the order of htc_sim_manytask_layout */
     { "workload.root", SET_REAL, "0", 0, 268435455, "a number from 0; below 1: that part of all nodes" },
     { "workload.batch", SET_COUNT, "0", 0, 1e15, "a number from 0 to 10^15; 0: all at once" },
@@ -197,6 +199,39 @@ static void costs_of(htc_sim_manytask_options *o, const settings *s)
     o->in_turn = settings_choice(s, "steal.ask");
 }
 
+/* Nothing happens in it: it is asked for lengths. */
+static void no_event(htc_scale *scale, void *ctx, uint32_t id)
+{
+    (void)scale;
+    (void)ctx;
+    (void)id;
+}
+
+static int is_longer(const void *a, const void *b)
+{
+    return (*(const htc_ns *)a > *(const htc_ns *)b) - (*(const htc_ns *)a < *(const htc_ns *)b);
+}
+
+/* The shortest tasks come first: of those that are submitted to each node in equal shares every node has another part of the law. */
+static int sort_lengths(many_study *m, htc_error *error)
+{
+    htc_sim_manytask_options *o = &m->options;
+    htc_scale_options         draws = { .size = sizeof draws, .seed = o->seed, .ids = 1, .tick_ns = o->tick_ns, .event = no_event };
+    htc_scale                *scale = NULL;
+    if (o->tasks > SORTED_MAX)
+        return refuse(error, HTC_ETOOBIG, "there are more than 2^24 tasks to be sorted", "lower workload.per_core, or set workload.sorted to off");
+    m->lengths = malloc(o->tasks * sizeof *m->lengths);
+    if (!m->lengths || htc_scale_create(NULL, &draws, &scale, NULL) != HTC_OK)
+        return refuse(error, HTC_ENOMEM, "no memory for the lengths of tasks", "make the experiment smaller");
+    for (uint64_t i = 0; i < o->tasks; i++)
+        m->lengths[i] = htc_scale_length(scale, &o->length, 0, i) * o->tick_ns;
+    htc_scale_destroy(scale);
+    qsort(m->lengths, o->tasks, sizeof *m->lengths, is_longer);
+    o->lengths = m->lengths;
+    o->n_lengths = o->tasks;
+    return 1;
+}
+
 static int workload_of(many_study *m, const settings *s, htc_error *error)
 {
     htc_sim_manytask_options *o = &m->options;
@@ -214,7 +249,7 @@ static int workload_of(many_study *m, const settings *s, htc_error *error)
         return refuse(error, HTC_ECONFIG, "sparrow and cloudkon have no mesh", "leave out mesh.dimensions and mesh.x");
     if (o->root >= m->nodes)
         return refuse(error, HTC_ECONFIG, "workload.root is no node", "nodes are numbered from 0; below 1 it is a part of all nodes");
-    return 1;
+    return !settings_choice(s, "workload.sorted") || sort_lengths(m, error);
 }
 
 /* Some hundred samples: until all work is done at best, or the dispatcher has sent the last task away. */
@@ -238,6 +273,7 @@ static void close_run(void *run)
     many_course_close(m);
     htc_registry_destroy(m->registry);
     free(m->groups);
+    free(m->lengths);
     free(m);
 }
 

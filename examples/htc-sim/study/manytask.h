@@ -36,6 +36,7 @@ typedef struct many_tiles {
 typedef struct many_study {
     htc_sim_manytask_options options;
     htc_sim_manytask_group  *groups;
+    htc_ns                  *lengths; /* NULL: as the law says, task by task */
     htc_steal_options        steal;
     htc_registry            *registry; /* of policies by name */
     htc_sim_manytask_report  report;
