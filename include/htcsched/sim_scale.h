@@ -189,6 +189,17 @@ typedef struct htc_scale_law {
     double   spread;   /**< as the kind has it, else 0 */
 } htc_scale_law;
 
+/** When things come. Every field's zero is a default: all come at once. */
+typedef struct htc_scale_arrivals {
+    size_t        size;      /**< sizeof(htc_scale_arrivals) */
+    htc_scale_law gap;       /**< from one to the next; HTC_SCALE_EXPONENTIAL: a Poisson process */
+    double        burst;     /**< 1 or more: they come in bursts of so many on average, with geometric sizes; 0: they do not */
+    htc_scale_law burst_gap; /**< from the last one of a burst to the first of the next */
+    double        swing;     /**< the rate rises evenly from 1 - swing of the mean to 1 + swing and falls again, once a day; 0 to 0.99. Gaps are then those of the mean rate */
+    htc_ns        day_ns;    /**< length of a day; 0: 24 hours */
+    htc_ns        peak_ns;   /**< when in the day most come; the run begins at its beginning */
+} htc_scale_arrivals;
+
 /**
  * What a run needs, before it is begun.
  *
@@ -280,6 +291,30 @@ HTC_API uint64_t htc_scale_hash(const htc_scale *scale, uint64_t stream, uint64_
  * Cost: 3 ns if constant or uniform, 10 to 30 ns else.   Since: 0.2
  */
 HTC_API uint64_t htc_scale_length(const htc_scale *scale, const htc_scale_law *law, uint64_t stream, uint64_t counter);
+
+/**
+ * When the next one comes: it follows from these numbers alone, as htc_scale_length.
+ *
+ * @param[in] scale     borrowed: its seed and tick
+ * @param[in] arrivals  borrowed; htc_scale_arrivals_check holds
+ * @param[in] stream    as htc_scale_hash; bursts take another one beside it
+ * @param[in] counter   how many came before
+ * @param[in] before    the tick at which the last one came, or that after which the first one comes
+ * @return a tick, not before that
+ *
+ * Cost: as htc_scale_length, and 20 ns with a swing.   Since: 0.2
+ */
+HTC_API uint64_t htc_scale_arrival(const htc_scale *scale, const htc_scale_arrivals *arrivals, uint64_t stream, uint64_t counter, uint64_t before);
+
+/**
+ * Can things come so?
+ *
+ * @param[in] arrivals  borrowed
+ * @return HTC_OK; HTC_EINVAL; HTC_EABI
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API htc_status htc_scale_arrivals_check(const htc_scale_arrivals *arrivals);
 
 /**
  * Is this a distribution?

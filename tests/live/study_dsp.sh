@@ -60,6 +60,12 @@ ends 0 run "$SOURCE/examples/sim/dsp.ini" --vary tre.nasa.B=10,40 --seeds 1..3 -
 cmp one out || fail "two processes come to another table than one"
 
 # Drawn jobs; a log; a broken one.
+ends 0 dsp --count 500 --daily 0.9 --burst 5 --peak 12h --seed 3 --json
+cp out daily
+ends 0 dsp --count 500 --burst 5 --seed 3 --json
+cmp -s daily out && fail "a daily cycle changes nothing"
+ends 2 dsp --peak 25h
+says "tre.htc.peak is more than a day"
 ends 0 dsp --count 500 --window 3d --policy perlease --B 0
 grep -qE '^1 environments, system dsp' out || fail "no first line"
 printf '; MaxProcs: 4\n1 0 0 3600 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n2 60 0 x 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n3 90 0 10 -1 -1 -1 4 -1 -1 1 1 1 1 1 1 -1 -1\n' > log.swf

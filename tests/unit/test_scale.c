@@ -311,6 +311,80 @@ Test(scale, many_task_lengths_are_those_of_the_trace)
     htc_scale_destroy(s);
 }
 
+/* ---- arrivals ---- */
+
+static htc_scale *draws_of(htc_ns tick_ns)
+{
+    htc_scale_options o = { .size = sizeof o, .ids = 1, .event = early, .tick_ns = tick_ns };
+    htc_scale        *s = NULL;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    return s;
+}
+
+/* A Poisson process has its mean, and as many in each part of the day; with a swing a part has what the rate's integral over it says. */
+Test(scale, arrivals_follow_the_day)
+{
+    static const double swings[] = { 0, 0.5, 0.99 };
+    htc_scale          *s = draws_of(HTC_MS);
+    for (int k = 0; k < 3; k++) {
+        htc_scale_arrivals a = { .size = sizeof a, .gap = { HTC_SCALE_EXPONENTIAL, 0, 60e9, 0 }, .swing = swings[k], .peak_ns = 14 * 3600 * HTC_SECOND };
+        double             part[8] = { 0 };
+        uint64_t           at = 0, day = 86400000, n = 1440 * 400;
+        cr_assert(eq(int, htc_scale_arrivals_check(&a), HTC_OK));
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t next = htc_scale_arrival(s, &a, 1, i, at);
+            cr_assert(next >= at);
+            at = next;
+            part[(at + 22 * 3600000) % day * 8 / day] += 1.0 / (double)n; /* from 2 o'clock on, when least come */
+        }
+        cr_expect(fabs((double)at / 86400000 / 400 - 1) < 0.01, "%g days", (double)at / 86400000);
+        for (int i = 0; i < 8; i++) {
+            double x = (i < 4 ? i : 7 - i) / 8.0, y = x + 0.125; /* rate 1 - swing + 4 swing x */
+            double share = (1 - swings[k]) * 0.125 + 2 * swings[k] * (y * y - x * x);
+            cr_expect(fabs(part[i] - share) < 0.003, "swing %g, part %d: %g, not %g", swings[k], i, part[i], share);
+        }
+    }
+    htc_scale_destroy(s);
+}
+
+Test(scale, arrivals_come_in_bursts)
+{
+    htc_scale         *s = draws_of(HTC_MS);
+    htc_scale_arrivals a = { .size = sizeof a, .gap = { HTC_SCALE_CONSTANT, 0, 1e9, 0 }, .burst = 12, .burst_gap = { HTC_SCALE_CONSTANT, 0, 1000e9, 0 } };
+    uint64_t           at = 0, bursts = 0, n = 120000, hash = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t next = htc_scale_arrival(s, &a, 3, i, at);
+        cr_assert(next - at == 1000 || next - at == 1000000);
+        bursts += next - at == 1000000;
+        at = next;
+        hash = hash * UINT64_C(1099511628211) + at;
+    }
+    cr_expect(fabs((double)n / (double)bursts - 12) < 0.5, "%g jobs a burst", (double)n / (double)bursts);
+    a.swing = 0.7;
+    a.gap.kind = a.burst_gap.kind = HTC_SCALE_EXPONENTIAL;
+    for (uint64_t i = 0; i < n; i++) {
+        at = htc_scale_arrival(s, &a, 3, i, at);
+        hash = hash * UINT64_C(1099511628211) + at;
+    }
+    cr_expect(eq(u64, hash, UINT64_C(5038085402957267988)), "the same everywhere");
+    htc_scale_destroy(s);
+}
+
+Test(scale, refuses_arrivals_that_cannot_be)
+{
+    htc_scale_arrivals good = { .size = sizeof good }, bad[] = { good, good, good, good, good, good };
+    bad[0].size = 0;
+    bad[1].gap.mean_ns = -1;
+    bad[2].burst = 0.5;
+    bad[3].swing = 1;
+    bad[4].peak_ns = 86401 * HTC_SECOND;
+    bad[5].burst_gap.kind = 99;
+    cr_expect(eq(int, htc_scale_arrivals_check(&good), HTC_OK));
+    cr_expect(eq(int, htc_scale_arrivals_check(NULL), HTC_EINVAL));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_expect(eq(int, htc_scale_arrivals_check(&bad[i]), HTC_EINVAL), "%zu", i);
+}
+
 /* A stream's draws are those of no other stream, and do not depend on what was drawn before. */
 Test(scale, draws_have_no_order)
 {

@@ -5,6 +5,7 @@
 
 #include "../policies.h"
 #include "values.h"
+#include "arrivals.h"
 
 /* ---- its settings ---- */
 
@@ -40,6 +41,7 @@ static const setting table[] = {
     { "tre.*.flow", SET_FILE, NULL, 0, 0, "the name of a workflow: text, JSON, DAX or WfCommons" },
     { "tre.*.jobs", SET_COUNT, "1000", 0, 1e12, "a number from 0 to 10^12" },
     { "tre.*.gap", SET_LAW, "exponential 2min", 0, 0, LAW_WORDS },
+    ARRIVAL_SETTINGS("tre.*"),
     { "tre.*.length", SET_LAW, "lognormal 10min 2", 0, 0, LAW_WORDS },
     { "tre.*.sizes", SET_COUNTS, "1..32", 1, 4294967295.0, "a number of nodes, or two: A..B" },
     { "tre.*.window", SET_SPAN, "0", 0, 0, "a span; 0: until its work has ended" },
@@ -432,6 +434,10 @@ static const model_option options[] = {
     { "per-node", "N", "tre.htc.per_node", "processors of a node of that log (1)" },
     { "count", "N", "tre.htc.jobs", "that are drawn, without a log (1000)" },
     { "gap", "LAW", "tre.htc.gap", "from one of them to the next (exponential 2min)" },
+    { "burst", "N", "tre.htc.burst", "of them that come together, on average (1)" },
+    { "burst-gap", "LAW", "tre.htc.burst_gap", "from one burst to the next (exponential 1h)" },
+    { "daily", "PART", "tre.htc.daily", "by which their rate rises and falls each day (0)" },
+    { "peak", "SPAN", "tre.htc.peak", "when in the day most come (14h)" },
     { "length", "LAW", "tre.htc.length", "of each: " LAW_WORDS " (lognormal 10min 2)" },
     { "sizes", "A[..B]", "tre.htc.sizes", "of each, in nodes (1..32)" },
     { "size", "N", "tre.htc.nodes", "nodes of its dedicated cluster (128)" },

@@ -22,7 +22,8 @@ typedef struct dsp_work {
     htc_ns    window;
     uint64_t  jobs, next, nodes_min, nodes_max, seed; /* drawn jobs */
     htc_scale *draws;
-    htc_scale_law gap, length;
+    htc_scale_arrivals arrivals;
+    htc_scale_law length;
     htc_ns    at;
     htc_sim_provision_flow flow; /* or a workflow: flow.tasks is not 0 */
     htc_ns                *lengths;

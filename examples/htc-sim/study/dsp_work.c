@@ -1,4 +1,5 @@
 /* Workloads of runtime environments: a log in the Standard Workload Format, read as it is needed; a workflow; or jobs that are drawn. */
+#include "arrivals.h"
 #include "dsp.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ static htc_status next_drawn(void *ctx, htc_sim_provision_job *job)
     if (k == w->jobs)
         return HTC_AGAIN;
     w->next++;
-    w->at += k ? htc_scale_length(w->draws, &w->gap, 0, k) * HTC_US : 0;
+    w->at = k ? htc_scale_arrival(w->draws, &w->arrivals, 0, k, w->at / HTC_US) * HTC_US : 0;
     if (w->window && w->at >= w->window)
         return HTC_AGAIN;
     job->arrival = w->at;
@@ -112,14 +113,17 @@ static htc_status next_drawn(void *ctx, htc_sim_provision_job *job)
 
 static int open_drawn(dsp_work *w, settings *s, htc_error *error)
 {
+    char     section[64];
     uint64_t own = w->seed; /* so that environments do not draw the same */
     for (const char *p = w->name; *p; p++)
         own = own * UINT64_C(0x100000001b3) + (unsigned char)*p;
     htc_scale_options o = { .size = sizeof o, .seed = own, .ids = 1, .tick_ns = HTC_US, .event = no_event };
     w->jobs = settings_count(s, in(s, w, "jobs"));
-    w->gap = settings_law(s, in(s, w, "gap"));
     w->length = settings_law(s, in(s, w, "length"));
     settings_counts(s, in(s, w, "sizes"), &w->nodes_min, &w->nodes_max);
+    snprintf(section, sizeof section, "tre.%s", w->name);
+    if (!arrivals_read(s, section, "gap", &w->arrivals, error))
+        return 0;
     return htc_scale_create(NULL, &o, &w->draws, NULL) == HTC_OK || refuse(error, HTC_ENOMEM, w->name, "no memory for its jobs", "close other programs");
 }
 

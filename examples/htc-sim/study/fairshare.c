@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "values.h"
+#include "arrivals.h"
 
 /* ---- its settings ---- */
 
@@ -51,6 +51,7 @@ static const setting table[] = {
     { "workload.tasks", SET_COUNTS, "1000", 1, 1e12, "a number from 1 to 10^12, or two: A..B" },
     { "workload.length", SET_LAW, "60s", 0, 0, LAW_WORDS },
     { "workload.arrival", SET_LAW, "0", 0, 0, LAW_WORDS },
+    ARRIVAL_SETTINGS("workload"),
     { "workload.weight", SET_COUNTS, "1", 1, 1e6, "a number from 1 to 1000000, or two: A..B" },
     { "user.*.weight", SET_REAL, "1", 0.001, 1e6, "a number from 0.001 to 1000000" },
     { "user.*.share", SET_CHOICE, "on", 0, 0, "off|on" },
@@ -94,10 +95,10 @@ static void no_event(htc_scale *scale, void *ctx, uint32_t id)
 }
 
 /* Users and jobs that are drawn: job k is user k's, modulo their number, and comes one gap after job k - 1. */
-static int generate(fairshare *f, const settings *s, uint64_t seed, size_t first_user, size_t users, size_t jobs)
+static int generate(fairshare *f, const settings *s, uint64_t seed, size_t first_user, size_t users, size_t jobs, const htc_scale_arrivals *arrivals)
 {
     htc_rng           root = { seed }, weights = htc_rng_fork(&root, "weights"), tasks = htc_rng_fork(&root, "tasks");
-    htc_scale_law     gap = settings_law(s, "workload.arrival"), length = settings_law(s, "workload.length");
+    htc_scale_law     length = settings_law(s, "workload.length");
     htc_scale_options o = { .size = sizeof o, .seed = seed, .ids = 1, .tick_ns = HTC_US, .event = no_event };
     htc_scale        *draws = NULL;
     uint64_t          min, max, at = 0;
@@ -111,7 +112,7 @@ static int generate(fairshare *f, const settings *s, uint64_t seed, size_t first
     settings_counts(s, "workload.tasks", &min, &max);
     for (size_t j = 0; j < jobs; j++) {
         f->jobs[j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = (uint32_t)(first_user + j % users), .tasks = between(&tasks, min, max), .arrival = at * HTC_US, .length = length };
-        at += htc_scale_length(draws, &gap, UINT64_MAX, j);
+        at = htc_scale_arrival(draws, arrivals, UINT64_MAX, j, at);
     }
     htc_scale_destroy(draws);
     return 1;
@@ -185,6 +186,7 @@ static htc_ns sample_of(const fairshare *f, const settings *s)
 
 static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
 {
+    htc_scale_arrivals arrivals;
     size_t named = count_sections(s, "user"), drawn = settings_count(s, "workload.users"), wanted = count_sections(s, "job");
     size_t drawn_jobs = drawn * settings_count(s, "workload.jobs");
     uint64_t min_agents = settings_count(s, "fair.min_agents");
@@ -217,7 +219,9 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
         return 0;
     if (!named_users(f, s, named, error) || !named_jobs(f, s, seed, drawn_jobs, wanted, named, error))
         return 0;
-    if (drawn && !generate(f, s, seed, named, drawn, drawn_jobs))
+    if (drawn && !arrivals_read(s, "workload", "arrival", &arrivals, error))
+        return 0;
+    if (drawn && !generate(f, s, seed, named, drawn, drawn_jobs, &arrivals))
         return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     f->options.sample_ns = sample_of(f, s);
     return 1;
@@ -450,6 +454,10 @@ static const model_option options[] = {
     { "tasks", "A[..B]", "workload.tasks", "of each job (1000)" },
     { "length", "LAW", "workload.length", "of each task: " LAW_WORDS " (60s)" },
     { "arrival", "LAW", "workload.arrival", "from one job to the next (0)" },
+    { "burst", "N", "workload.burst", "jobs that come together, on average (1)" },
+    { "burst-gap", "LAW", "workload.burst_gap", "from one burst to the next (exponential 1h)" },
+    { "daily", "PART", "workload.daily", "by which the rate rises and falls each day (0)" },
+    { "peak", "SPAN", "workload.peak", "when in the day most jobs come (14h)" },
     { "weight", "A[..B]", "workload.weight", "of each user (1)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
     { "sample", "SPAN", "sim.sample", "between two samples of the course (auto)" },

@@ -52,7 +52,7 @@ static double power_of_e(double x)
 }
 
 /* The square root of a number from 1e-6 to 1e3, by Newton's method. */
-static double root(double x)
+double htc__scale_root(double x)
 {
     double r = from_bits((to_bits(x) >> 1) + UINT64_C(0x1ff7a3bea91d9b1b)); /* some per cent off */
     for (int i = 0; i < 5; i++)
@@ -79,7 +79,7 @@ static double normal(double p)
         return (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
                (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
     }
-    double q = root(-2 * ln(tail));
+    double q = htc__scale_root(-2 * ln(tail));
     double x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) / ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
     return p < 0.5 ? x : -x;
 }
@@ -100,7 +100,7 @@ htc__scale_drawer htc__scale_drawer_of(const htc_scale_law *law, htc_ns tick_ns)
     if (law->kind == HTC_SCALE_LOGNORMAL && mean > 0 && law->spread > 0) {
         double variance = ln(1 + law->spread * law->spread);
         d.a = ln(mean) - variance / 2;
-        d.b = root(variance);
+        d.b = htc__scale_root(variance);
     } else if (law->kind == HTC_SCALE_LOGNORMAL) {
         d.kind = HTC_SCALE_CONSTANT;
     } else if (law->kind == HTC_SCALE_MTC) {

@@ -32,6 +32,8 @@ typedef struct htc__scale_drawer {
 
 htc__scale_drawer htc__scale_drawer_of(const htc_scale_law *law, htc_ns tick_ns);
 uint64_t          htc__scale_drawer_ticks(const htc__scale_drawer *d, uint64_t bits);
+/* Of a number from 1e-6 to 1e3. */
+double            htc__scale_root(double x);
 /* base to the x, for a base from 1 to 1e100 and x from 0 to 1. */
 double            htc__scale_power(double base, double x);
 
