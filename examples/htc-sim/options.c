@@ -197,6 +197,10 @@ static void say_commands(void)
           "\n"
           "  reproduce [NAME...]    run them, and say how far ours are from what was published\n"
           "\n"
+          "This machine:\n"
+          "\n"
+          "  calibrate              measure what a store costs here, for the model of it\n"
+          "\n"
           "Scale models, with the library's policies, and nodes and tasks that are numbers in arrays:\n"
           "\n",
           stdout);
@@ -232,13 +236,6 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
                 say_commands();
             else
                 fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
-            fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
-            if (option == HELP) {
-                printf("\n%s\n", flow_help);
-                study_help(NULL);
-                printf("\n%s", reproduce_help);
-                printf("\n%s", calibrate_help);
-            }
             return EXIT_FINE;
         }
         if (option == '?' || option == ':')
@@ -252,9 +249,6 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         return usage_of("htc-sim", "a command is missing");
     if (strcmp(argv[optind], "fuzz") != 0)
         return no_command(argv[optind]);
-        return usage("a command is missing: fuzz, flow, run, resume, reproduce, calibrate, or a model as fairshare");
-    if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz, flow, run, resume, reproduce, calibrate and the models, as fairshare, are there, and the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)

@@ -14,6 +14,7 @@ static const char common_help[] =
     "\n"
     "  --seed S            of all that is drawn (1) [sim.seed]\n"
     "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
+    "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options after it go before them\n"
     "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
     "  --policy-from FILE  load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
     "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"

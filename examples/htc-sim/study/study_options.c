@@ -12,71 +12,12 @@
 #include "study_command.h"
 #include "values.h"
 
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, MEASURES, KEYS };
+enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, MEASURES, COSTS, KEYS };
 
 static const struct option common[] = { { "set", 1, NULL, SET },       { "vary", 1, NULL, VARY },     { "seeds", 1, NULL, SEEDS }, { "jobs", 1, NULL, JOBS },
                                         { "plot", 1, NULL, PLOT },     { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG }, { "json", 0, NULL, JSON },
-                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "policy-from", 1, NULL, POLICY_FROM }, { "measures", 1, NULL, MEASURES } };
-/* Of every model; the rest are its own. */
-static const char common_help[] =
-    "  --seed S            of all that is drawn (1) [sim.seed]\n"
-    "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
-    "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options after it go before them\n"
-    "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
-    "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
-    "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
-    "  --jobs N, -j N      processes for these runs (as many as there are processors)\n"
-    "  --plot DIR          write there the course of a run as CSV and SVG\n"
-    "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"
-    "  --config FILE       the same as FILE\n"
-    "  --json              one object on standard output\n"
-    "  --help              this\n"
-    "\n"
-    "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted,\n"
-    "and what it had is told.\n";
-
-static void help_of(const model *m)
-{
-    printf("\nhtc-sim %s: %s\n\n", m->name, m->about);
-    for (const model_option *o = m->options; o->name; o++) {
-        char left[40];
-        snprintf(left, sizeof left, "--%s %s", o->name, o->takes);
-        printf("  %-19s %s [%s]\n", left, o->about, o->key);
-    }
-    fputs("  keys:", stdout);
-    int at = 7;
-    for (const setting *s = m->table; s->name; s++) {
-        int n = (int)strlen(s->name) + 1;
-        if (at + n > 110)
-            at = printf("\n       ") - 1;
-        at += printf(" %s", s->name);
-    }
-    fputs("\n", stdout);
-}
-
-void study_help(const char *name)
-{
-    fputs("usage: htc-sim run FILE.ini [options]\n", stdout);
-    for (const model *const *m = models; *m; m++)
-        printf("       htc-sim %s [FILE.ini] [options]\n", (*m)->name);
-    fputs("       htc-sim resume FILE [options]\n"
-          "\n"
-          "Runs a scale model: the policies of the library, with nodes and tasks that are numbers in arrays. The experiment is in\n"
-          "FILE.ini, of which examples/sim has some (-: standard input); each option sets one of its keys, in brackets here. Spans\n"
-          "are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G.\n",
-          stdout);
-    for (const model *const *m = models; *m; m++)
-        if (!name || !model_of(name) || model_of(name) == *m)
-            help_of(*m);
-    fputs("\nOf every model:\n\n", stdout);
-    fputs(common_help, stdout);
-}
-
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, COSTS, KEYS };
-
-static const struct option common[] = { { "set", 1, NULL, SET },       { "vary", 1, NULL, VARY },     { "seeds", 1, NULL, SEEDS }, { "jobs", 1, NULL, JOBS },
-                                        { "plot", 1, NULL, PLOT },     { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG }, { "json", 0, NULL, JSON },
-                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "costs", 1, NULL, COSTS } };
+                                        { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "policy-from", 1, NULL, POLICY_FROM }, { "measures", 1, NULL, MEASURES },
+                                        { "costs", 1, NULL, COSTS } };
 #define COMMON      (sizeof common / sizeof *common)
 #define OPTIONS_MAX 512
 
@@ -215,6 +156,8 @@ static int check_measures(const study *y, const char *list)
         return usage("--measures takes names with commas between them, and \"%.*s\" is none of %s", (int)len, at, names);
     }
     return EXIT_FINE;
+}
+
 typedef struct costs {
     study *study;
     int    found;
