@@ -93,7 +93,7 @@ static int run_command(const series *s, size_t point, outcome *o)
     char         line[1024];
     json_error_t why;
     FILE        *from = fill(s->command, s->point[point], line, sizeof line) ? popen(line, "r") : NULL; /* a user's own file says what is run */
-    json_t      *found = from ? json_loadf(from, JSON_DISABLE_EOF_CHECK, &why) : NULL;
+    json_t      *found = from ? json_loadf(from, 0, &why) : NULL;
     int          ended = from ? pclose(from) : -1, good = found && ended == 0;
     o->error = (htc_error){ .status = HTC_EIO };
     if (!good) {

@@ -30,7 +30,7 @@ done
 python3 - "$top/report.json" << 'PY'
 import json, sys
 report = json.load(open(sys.argv[1]))
-out = {"makespan_%s_s" % j["user"]: j["makespan_s"] for j in report["jobs"]}
+out = {"user.%s.makespan" % j["user"]: j["makespan_s"] for j in report["jobs"]}
 out["makespan_s"] = report["total"]["last_end_s"]
 print(json.dumps(out))
 PY
