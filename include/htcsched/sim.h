@@ -49,8 +49,8 @@ typedef struct htc_sim_node htc_sim_node;
 #define HTC_SIM_BEGIN (UINT64_C(1000) * HTC_SECOND)
 /** What the wall clocks show at the moment 0 of the virtual clock. */
 #define HTC_SIM_WALL (UINT64_C(1700000000) * HTC_SECOND)
-/** Connections that a node accepts are numbered from here; the ones it asks for are below. */
-#define HTC_SIM_PEER_FIRST 1000
+/** Connections that a node accepts are numbered from here; the ones it asks for are below: so many in its life if none is used again. */
+#define HTC_SIM_PEER_FIRST 1000000
 
 /** What a direction of a link does to messages. Every field's zero means: not that. */
 typedef struct htc_sim_net {

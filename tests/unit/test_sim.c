@@ -2,6 +2,7 @@
  * happen and seen not to happen when it is off. */
 #include "alloc_fail.h"
 #include "core/fault.h"
+#include "htcsched/sim_flow.h"
 #include "sim_probe.h"
 
 static tally run_pair(uint64_t seed, const htc_sim_net *net, htc_ns span)
@@ -124,6 +125,28 @@ Test(sim, a_number_that_is_dialled_is_not_dialled_again)
     cr_expect(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK), "a new machine");
     htc_sim_run(p.sim, HTC_SECOND);
     cr_expect(eq(sz, p.b->n_got > 0, 1));
+    pair_close(&p);
+}
+
+/* The largest group of workers that is simulated: each calls all others. Numbers that one node dials used to reach those that it accepts at the
+ * 1,000th, and the dial was refused. */
+Test(sim, a_node_dials_as_many_as_a_flow_has_workers)
+{
+    const size_t most = HTC_SIM_FLOW_WORKERS_MAX;
+    pair         p = pair_open(3, NULL);
+    cr_assert(eq(int, htc_sim_dial(p.b->node, 1, p.a->node, NULL), HTC_OK));
+    htc_sim_run(p.sim, 10 * HTC_MS);
+    cr_assert(eq(sz, p.a->opened, 2) && eq(sz, p.b->opened, 2), "each accepts one before it dials the others");
+    for (uint32_t peer = 2; peer <= most; peer++) {
+        cr_assert(eq(int, htc_sim_dial(p.a->node, peer, p.b->node, NULL), HTC_OK), "number %u", peer);
+        cr_assert(eq(int, htc_sim_dial(p.b->node, peer, p.a->node, NULL), HTC_OK), "number %u", peer);
+    }
+    htc_sim_run(p.sim, 10 * HTC_MS);
+    cr_expect(eq(sz, p.a->opened, 2 * most) && eq(sz, p.b->opened, 2 * most));
+    htc_sim_break(p.a->node, p.b->node);
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_expect(eq(sz, p.a->closed, 2 * most) && eq(sz, p.a->opened, 4 * most), "each under its own number again");
+    cr_expect(eq(int, htc_sim_dial(p.a->node, HTC_SIM_PEER_FIRST, p.b->node, NULL), HTC_EINVAL), "the first that it accepts");
     pair_close(&p);
 }
 

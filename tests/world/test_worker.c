@@ -334,6 +334,8 @@ static void dial(host_of *n, htc_sim_node *at, const htc_effect *effect)
     n->dialled[(peer - FIRST_PEER) % 256] = (uint8_t)whom;
     htc_status status = htc_sim_dial(at, peer, w->workers[whom].node,
                                      &(htc_sim_dial_options){ .size = sizeof(htc_sim_dial_options), .refused = HTC_EVENT_REFUSED });
+    if (status == HTC_EINVAL)
+        htc_sim_fail(w->sim, "a worker cannot be dialled");
     htc_buf_init(&b, NULL, 0);
     htc_put_u32(&b, peer);
     htc_sim_result(at, 0, effect, status, htc_buf_bytes(&b));

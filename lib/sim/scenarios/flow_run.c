@@ -21,6 +21,8 @@
 #define JOIN_MAX   (600 * HTC_SECOND)
 #define STAGED_MAX 512 /* runs of a worker that are under way */
 
+_Static_assert(PEER_STORE + HTC_SIM_FLOW_WORKERS_MAX <= HTC_SIM_PEER_FIRST, "a worker has a number for each of the others");
+
 typedef struct study study;
 
 typedef struct study_worker {
@@ -151,6 +153,8 @@ static htc_status dial(study_worker *w, htc_sim_node *node, const htc_effect *ef
         return HTC_EUNSUPPORTED;
     htc_status status = htc_sim_dial(node, peer, w->of->workers[other].node,
                                      &(htc_sim_dial_options){ .size = sizeof(htc_sim_dial_options), .refused = HTC_EVENT_REFUSED });
+    if (status == HTC_EINVAL) /* a worker goes on without who cannot be called, and the figures would be of another group */
+        return htc_sim_fail(w->of->sim, "a worker cannot be dialled");
     htc_put_u32(&b, peer);
     return status != HTC_OK ? status : htc_sim_result(node, 0, effect, HTC_OK, htc_buf_bytes(&b));
 }
