@@ -199,13 +199,10 @@ static void message(htc_worker *w, const htc_input *in)
 /* Who called greets. */
 static void opened(htc_worker *w, const htc_input *in)
 {
-    for (uint32_t i = 0; i < w->n_members; i++)
-        if (w->members[i].peer == in->peer) {
-            htc_wire_hello(&w->buf, HTC_WIRE_ROLE_WORKER, HTC_WIRE_VERSION);
-            htc_runtime_send(w->runtime, in->peer, &w->buf);
-            htc__worker_member_opened(w, in);
-            return;
-        }
+    if (!htc__worker_member_opened(w, in))
+        return;
+    htc_wire_hello(&w->buf, HTC_WIRE_ROLE_WORKER, HTC_WIRE_VERSION);
+    htc_runtime_send(w->runtime, in->peer, &w->buf);
 }
 
 static void event(htc_worker *w, const htc_input *in)

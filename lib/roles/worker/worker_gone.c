@@ -33,23 +33,24 @@ void htc__worker_refused(htc_worker *w, uint32_t peer)
         is_gone_soon(w, m);
 }
 
-void htc__worker_member_opened(htc_worker *w, const htc_input *in)
+int htc__worker_member_opened(htc_worker *w, const htc_input *in)
 {
     member       *m = with_peer(w, in->peer);
     htc_peer_info info = { 0 };
     if (!m)
-        return;
+        return 0;
     m->gone_at = HTC_NEVER;
     if (htc_peer_info_read(in->body, &info) != HTC_OK || !info.pid)
-        return;
+        return 1;
     if (m->pid && m->pid != info.pid)
         is_gone_soon(w, m); /* another process listens there now */
     m->pid = info.pid;
+    return 1;
 }
 
-int htc__worker_was_here(htc_worker *w, member *m)
+int htc__worker_was_here(htc_worker *w, member *m, const char *address)
 {
-    if (strcmp(m->address, w->address) != 0)
+    if (strcmp(address, w->address) != 0)
         return 0;
     is_gone_soon(w, m);
     return 1;

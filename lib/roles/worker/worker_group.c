@@ -33,6 +33,13 @@ static const member *member_of(const htc_worker *w, uint64_t id)
     return find((htc_worker *)(uintptr_t)w, id, &at);
 }
 
+uint32_t htc__worker_place_of_self(const htc_worker *w)
+{
+    uint32_t at;
+    (void)find((htc_worker *)(uintptr_t)w, w->id, &at);
+    return at;
+}
+
 uint32_t htc__worker_peer(const htc_worker *w, uint64_t id)
 {
     const member *m = member_of(w, id);
@@ -85,14 +92,14 @@ static void dialled(void *role, void *ctx, htc_status status, htc_bytes body)
         hang_up(w, peer);
 }
 
-static void dial(htc_worker *w, const member *m)
+static void dial(htc_worker *w, const member *m, const char *address)
 {
     dial_of *d = htc_runtime_context(w->runtime, sizeof *d);
     if (!d)
         return;
     *d = (dial_of){ m->id, m->epoch };
     htc_buf_clear(&w->buf);
-    htc_put_str(&w->buf, m->address);
+    htc_put_str(&w->buf, address);
     if (!htc__worker_written(w, "calling a worker"))
         return;
     htc_runtime_call(w->runtime, HTC_CALL_DIAL, htc_buf_bytes(&w->buf), dialled, d);
@@ -127,10 +134,9 @@ static void member_is(htc_worker *w, uint64_t id, const flow_worker *f)
     m = &w->members[at];
     memmove(m + 1, m, (w->n_members - at) * sizeof *m);
     *m = (member){ .id = id, .epoch = f->epoch, .gone_at = HTC_NEVER };
-    memcpy(m->address, f->address, sizeof m->address);
     w->n_members++;
-    if (!htc__worker_was_here(w, m))
-        dial(w, m);
+    if (!htc__worker_was_here(w, m, f->address))
+        dial(w, m, f->address);
     htc__worker_group_changed(w);
 }
 

@@ -264,8 +264,7 @@ typedef struct member {
     uint32_t peer; /* 0: not yet */
     uint32_t pid;  /* that listens there; 0: not known */
     htc_ns   gone_at; /* it is gone: when its lease is to be revoked */
-    uint8_t  dialling, stale;
-    char     address[256];
+    uint8_t  stale;
 } member;
 
 /* A ledger that was seen in the store. Who owns it, and how many tasks are live there, are hints. */
@@ -391,6 +390,7 @@ void htc__worker_stop(htc_worker *w, htc_status status);
 /* worker_group.c */
 void     htc__worker_watch(htc_worker *w); /* once */
 void     htc__worker_header_is(htc_worker *w, htc_bytes value, uint64_t version);
+uint32_t htc__worker_place_of_self(const htc_worker *w); /* so many of the others have lower ids */
 uint32_t htc__worker_peer(const htc_worker *w, uint64_t id);                 /* the connection to a worker; 0: none */
 int      htc__worker_lives(const htc_worker *w, uint64_t id, uint64_t epoch); /* as far as is known */
 int      htc__worker_collects(const htc_worker *w);
@@ -405,8 +405,8 @@ int      htc__worker_runs_flow(const htc_worker *w); /* it is running, and all t
 
 /* worker_gone.c */
 void htc__worker_refused(htc_worker *w, uint32_t peer); /* nobody listens at the other end any more */
-int  htc__worker_was_here(htc_worker *w, member *m); /* its address is our own: it was a life before, and that is said. Else 0 */
-void htc__worker_member_opened(htc_worker *w, const htc_input *in);
+int  htc__worker_was_here(htc_worker *w, member *m, const char *address); /* its address is our own: it was a life before, and that is said. Else 0 */
+int  htc__worker_member_opened(htc_worker *w, const htc_input *in); /* 1: it is the connection to one of the others that this worker asked for */
 void htc__worker_gone_timers(htc_worker *w);
 
 /* worker_survey.c */

@@ -311,17 +311,9 @@ int htc__worker_rests(const htc_worker *w)
 }
 
 /* Numbers of the group count the living by id, this one among them. */
-static uint32_t place_of_self(const htc_worker *w)
-{
-    uint32_t n = 0;
-    while (n < w->n_members && w->members[n].id < w->id)
-        n++;
-    return n;
-}
-
 static uint32_t peer_at(const htc_worker *w, uint32_t place)
 {
-    uint32_t self = place_of_self(w);
+    uint32_t self = htc__worker_place_of_self(w);
     return w->members[place > self ? place - 1 : place].peer;
 }
 
@@ -331,7 +323,7 @@ void htc__worker_group_changed(htc_worker *w)
     w->round.stealing = 0;
     w->round.warned = 0;
     w->round.seq++;
-    (void)htc_steal_start(w->n_members + 1, place_of_self(w), w->now, &w->thief);
+    (void)htc_steal_start(w->n_members + 1, htc__worker_place_of_self(w), w->now, &w->thief);
 }
 
 /* A mesh may have fewer points than there are workers, and a policy may fail: then nothing would be stolen for ever. */
@@ -387,7 +379,7 @@ void htc__worker_nudge(htc_worker *w)
         return;
     w->nudge_at = w->now + NUDGE_NS;
     n = n > 32 ? 32 : n;
-    if (htc_steal_pick(w->env.rng, w->n_members + 1, place_of_self(w), n, to) != HTC_OK)
+    if (htc_steal_pick(w->env.rng, w->n_members + 1, htc__worker_place_of_self(w), n, to) != HTC_OK)
         return;
     for (uint32_t i = 0; i < n; i++)
         htc__worker_say(w, peer_at(w, to[i]), HTC_WIRE_WORKER_NUDGE, &(worker_message){ 0 });

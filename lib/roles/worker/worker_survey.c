@@ -155,13 +155,10 @@ static void take_next(htc_worker *w)
 /* All that have none make theirs at the same moment: each under a number of its own. */
 static void create(htc_worker *w)
 {
-    survey  *s = w->survey;
-    uint64_t place = 0;
-    while (place < w->n_members && w->members[place].id < w->id)
-        place++;
+    survey *s = w->survey;
     s->n = s->limit = 1;
     htc__ledger_init(&s->taking, (ledger_span){ 0, 0 });
-    put_taken(w, s->beyond + place, 0);
+    put_taken(w, s->beyond + htc__worker_place_of_self(w), 0);
 }
 
 /* ---- looking ---- */
