@@ -61,6 +61,7 @@ typedef struct htc_sim_jobs_job {
     uint32_t controller; /**< that it is submitted to; a controller's jobs come one after the other as they stand in the array */
     uint32_t nodes;      /**< that it needs, at least 1 */
     htc_ns   length;     /**< how long it runs */
+    htc_ns   arrival;    /**< of a source: when it is there to be begun with; not before the one before it */
 } htc_sim_jobs_job;
 
 /** How things are at a moment. */
@@ -117,9 +118,18 @@ typedef struct htc_sim_jobs_options {
      * @param[in] sample  lent for the call
      */
     void (*sample)(void *ctx, const htc_sim_jobs_sample *sample);
-    void *ctx; /**< handed to it */
+    void *ctx; /**< handed to it, and to next_job */
     const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
     const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
+    /**
+     * A source, in place of what is drawn: give the next job to a controller that has none, whatever controller the job says. The controller begins with it
+     * when it arrives. Memory does not grow with the number of jobs; a run has no checkpoint. NULL: there is none.
+     *
+     * @param[in]  ctx  of the options
+     * @param[out] job  size alone is set when called
+     * @return HTC_OK; HTC_AGAIN: there are no more; anything else ends the run with it
+     */
+    htc_status (*next_job)(void *ctx, htc_sim_jobs_job *job);
 } htc_sim_jobs_options;
 
 /** How it went. Messages are requests to the store: look-ups, inserts, compare-and-swaps, each counted once. */

@@ -64,6 +64,23 @@ cmp "$dir/whole/nodes.csv" "$dir/parts/nodes.csv" || fail "in pieces it has anot
 ends 0 jobs --nodes 65536 --count 100000 --json
 [ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "with counts it is another run than with records"
 
+# A log: all of its jobs, at its utilisation; and a broken one.
+log=$SOURCE/examples/sim/data/NASA-iPSC-1993-3.1-cln.first14days.swf
+for policy in central monitored; do
+    ends 0 jobs --nodes 128 --partition 32 --policy $policy --trace "$log" --tick 1ms --wait 1s --wait-max 60s --set control.monitor=60s --set control.pull=60s --json
+    python3 - "$dir/out" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["ended"] == 2604 and run["wrong"] == "" and 0.37 < run["utilisation"] < 0.38, run
+PY
+done
+printf '1 0 0 60 200 -1 -1 8 60 -1 1 3 -1 -1 -1 -1 -1 -1\n' > "$dir/log.swf"
+ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf"
+says "job 0 of the source needs 200 nodes, of which there are 128"
+echo '2 0 0 x' >> "$dir/log.swf"
+ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf" --per-node 8
+says "log.swf:2"
+
 ends 2 jobs --policy nothing
 says "control.policy takes central, monitored or random"
 ends 2 jobs --wait 2s

@@ -63,6 +63,96 @@ Test(sim_jobs, a_thief_pays_for_the_way)
     cr_expect(eq(u64, r.steals, 1) && eq(u64, r.swaps, 4) && eq(dbl, r.messages, 8) && eq(dbl, r.messages_all, 12));
 }
 
+/* ---- from a source ---- */
+
+typedef struct source {
+    const htc_sim_jobs_job *list;
+    size_t                  n, at;
+    uint64_t                drawn; /* so many jobs are made up, without a list */
+} source;
+
+static htc_status next_job(void *ctx, htc_sim_jobs_job *job)
+{
+    source *s = ctx;
+    if (s->list) {
+        if (s->at == s->n)
+            return HTC_AGAIN;
+        *job = s->list[s->at++];
+        return HTC_OK;
+    }
+    if (s->at == s->drawn)
+        return HTC_AGAIN;
+    job->nodes = 1 + (uint32_t)(s->at % 7);
+    job->length = (1 + s->at % 13) * MS;
+    job->arrival = s->at++ * 5 * MS;
+    return HTC_OK;
+}
+
+/* One controller takes the jobs of a source as it takes those of a list; a central one too. */
+Test(sim_jobs, a_source_is_a_list_that_is_not_kept)
+{
+    htc_sim_jobs_job jobs[200];
+    for (uint32_t i = 0; i < 200; i++)
+        jobs[i] = (htc_sim_jobs_job){ .size = sizeof *jobs, .nodes = 1 + i * 7 % 40, .length = (i * 31 % 50) * MS };
+    for (uint32_t central = 0; central < 2; central++) {
+        source               s = { .list = jobs, .n = 200 };
+        htc_sim_jobs_options o = { .size = sizeof o, .seed = 3, .nodes = 64, .partition = 64, .list = jobs, .n_list = 200, .policy = policy("random"), .central = central };
+        htc_sim_jobs_published(&o);
+        htc_sim_jobs_report kept = run(&o);
+        o.list = NULL;
+        o.next_job = next_job;
+        o.ctx = &s;
+        htc_sim_jobs_report read = run(&o);
+        cr_expect(eq(u64, read.scale.hash, kept.scale.hash) && eq(u64, read.granted, 200) && eq(u64, read.scale.ended, 200));
+        cr_expect(eq(dbl, read.latency_s, kept.latency_s) && eq(u64, read.scale.makespan, kept.scale.makespan));
+    }
+}
+
+/* Jobs that come 10 s after each other wait for nobody, and the memory is that of those that run. */
+Test(sim_jobs, jobs_of_a_source_begin_when_they_arrive)
+{
+    htc_sim_jobs_job jobs[] = { { .size = sizeof *jobs, .nodes = 1, .length = 10 * MS, .arrival = 10 * HTC_SECOND }, { .size = sizeof *jobs, .nodes = 1, .length = 10 * MS, .arrival = 20 * HTC_SECOND } };
+    source           s = { .list = jobs, .n = 2 };
+    htc_sim_jobs_options o = { .size = sizeof o, .nodes = 8, .partition = 8, .policy = policy("random"), .next_job = next_job, .ctx = &s };
+    htc_sim_jobs_published(&o);
+    o.bandwidth = 0;
+    htc_sim_jobs_report r = run(&o);
+    cr_expect(fabs(r.latency_s - 0.006) < 1e-12 && fabs(r.latency_max_s - 0.006) < 1e-12, "%g s", r.latency_s);
+    cr_expect(r.scale.span > 20 * HTC_SECOND && r.scale.span < 20 * HTC_SECOND + 40 * MS, "%llu", (unsigned long long)r.scale.span);
+    uint64_t memory = 0;
+    for (uint64_t n = 100; n <= 100000; n *= 1000) {
+        source many = { .drawn = n };
+        o.ctx = &many;
+        o.policy = policy("monitored");
+        o.nodes = 64;
+        o.partition = 16;
+        r = run(&o);
+        cr_expect(eq(u64, r.granted, n));
+        cr_expect(!memory || r.memory == memory, "%llu bytes, %llu before", (unsigned long long)r.memory, (unsigned long long)memory);
+        memory = r.memory;
+    }
+}
+
+Test(sim_jobs, refuses_a_source_that_cannot_be)
+{
+    htc_sim_jobs_job     wide = { .size = sizeof wide, .nodes = 9 }, back[] = { { .size = sizeof wide, .nodes = 1, .arrival = 9 }, { .size = sizeof wide, .nodes = 1, .arrival = 8 } };
+    source               s = { .list = &wide, .n = 1 };
+    htc_sim_jobs_options o = { .size = sizeof o, .nodes = 8, .partition = 8, .next_job = next_job, .ctx = &s, .tick_ns = 1 };
+    htc_sim_jobs_report  r = { .size = sizeof r };
+    htc_error            e = { 0 };
+    cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, &e), HTC_EINVAL) && strstr(e.text, "job 0 of the source needs 9 nodes"), "%s", e.text);
+    s = (source){ .list = back, .n = 2 };
+    cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, &e), HTC_EINVAL) && strstr(e.text, "arrives before"), "%s", e.text);
+    o.list = &wide;
+    o.n_list = 1;
+    cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, &e), HTC_EINVAL), "a list and a source");
+    reel tape = { 0 };
+    htc_scale_tape t = { .size = sizeof t, .move = reel_write, .ctx = &tape };
+    o.list = NULL;
+    o.checkpoint = &t;
+    cr_expect(eq(int, htc_sim_jobs_run(NULL, &o, &r, &e), HTC_EUNSUPPORTED));
+}
+
 /* One central controller: 3 jobs that need the whole machine, 2 ms each to deal with, 10 ms to run. */
 Test(sim_jobs, a_central_controller_starts_what_fits)
 {

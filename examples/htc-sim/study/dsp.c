@@ -255,11 +255,8 @@ static void keep(void *ctx, const htc_sim_provision_sample *s)
 static int failed(dsp_study *d, htc_status status, const watch *w, htc_error *error)
 {
     for (size_t i = 0; i < d->options.n_environments; i++)
-        if (d->work[i].error.text[0]) {
-            *error = d->work[i].error;
-            snprintf(error->where, sizeof error->where, "%.140s:%u", d->work[i].file, (unsigned)error->line);
+        if (trace_failed(&d->work[i].log, error))
             return 0;
-        }
     error->status = status;
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));

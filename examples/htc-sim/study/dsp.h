@@ -2,11 +2,9 @@
 #ifndef HTC_SIM_STUDY_DSP_H
 #define HTC_SIM_STUDY_DSP_H
 
-#include <stdio.h>
-
 #include "htcsched/sim_provision.h"
-#include "htcsched/swf.h"
 #include "model.h"
+#include "trace.h"
 
 #define DSP_TRES    64  /* of an experiment */
 #define DSP_SAMPLES 2400
@@ -14,11 +12,9 @@
 
 /* Where the jobs or workflows of an environment come from. */
 typedef struct dsp_work {
-    char      name[48], file[512]; /* of the environment; file: "": its jobs are drawn */
-    FILE     *log;                 /* a trace, */
-    htc_swf  *swf;
-    uint64_t  per_node, skipped, bad; /* skipped: jobs of the log that do not say how large or how long they are */
-    int       completed_alone, skip_bad, estimates;
+    char      name[48], file[512]; /* of the environment; file: of the workflow */
+    trace     log;                 /* its file is "": there is none */
+    int       estimates;
     htc_ns    window;
     uint64_t  jobs, next, nodes_min, nodes_max, seed; /* drawn jobs */
     htc_scale *draws;
@@ -28,7 +24,6 @@ typedef struct dsp_work {
     htc_sim_provision_flow flow; /* or a workflow: flow.tasks is not 0 */
     htc_ns                *lengths;
     htc_sim_provision_edge *edges;
-    htc_error error; /* why it could not be read to its end */
 } dsp_work;
 
 /* The course of a run. */

@@ -131,7 +131,7 @@ static void json_run(const dsp_study *d)
         printf(",\"submitted\":%" PRIu64 ",\"completed\":%" PRIu64 ",\"unfinished\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"bad_lines\":%" PRIu64 ",\"node_units\":%" PRIu64
                ",\"dcs_node_units\":%.0f,\"saved\":%.6f,\"peak\":%" PRIu64 ",\"busy_peak\":%" PRIu64 ",\"granted\":%" PRIu64 ",\"returned\":%" PRIu64 ",\"requests\":%" PRIu64
                ",\"rejected\":%" PRIu64 ",\"starved\":%s,\"wait_s\":%.3f,\"jobs_per_s\":%.6f,\"held_node_s\":%.3f,\"busy_node_s\":%.3f}",
-               x->submitted, x->completed, x->unfinished, d->work[i].skipped, d->work[i].bad, x->node_units, d->dedicated[i], saved((double)x->node_units, d->dedicated[i]), x->peak,
+               x->submitted, x->completed, x->unfinished, d->work[i].log.skipped, d->work[i].log.bad, x->node_units, d->dedicated[i], saved((double)x->node_units, d->dedicated[i]), x->peak,
                x->busy_peak, x->granted, x->returned, x->requests, x->rejected, x->starved ? "true" : "false", x->wait_s, x->rate, x->held_s, x->busy_s);
     }
     printf("]}\n");
@@ -151,11 +151,11 @@ static void say_environments(const dsp_study *d)
         printf(" %8" PRIu64 " %10" PRIu64 " %10.1f %10.3f\n", r->peak, r->granted + r->returned, r->wait_s, r->rate);
     }
     for (size_t i = 0; i < d->options.n_environments; i++) {
-        const dsp_work *w = &d->work[i];
+        const trace *w = &d->work[i].log;
         if (w->skipped || w->bad)
-            printf("%s: %" PRIu64 " jobs of the log without a size or run time, or not wanted, and %" PRIu64 " broken lines were passed over\n", w->name, w->skipped, w->bad);
+            printf("%s: %" PRIu64 " jobs of the log without a size or run time, or not wanted, and %" PRIu64 " broken lines were passed over\n", d->work[i].name, w->skipped, w->bad);
         if (d->result[i].starved)
-            printf("%s: ten requests in a row were rejected; provider.grant = partial gives what there is\n", w->name);
+            printf("%s: ten requests in a row were rejected; provider.grant = partial gives what there is\n", d->work[i].name);
     }
 }
 

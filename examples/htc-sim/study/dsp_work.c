@@ -29,59 +29,20 @@ static const char *in(settings *s, const dsp_work *w, const char *key)
 
 /* ---- a log ---- */
 
-static htc_status read_log(void *ctx, void *data, size_t room, size_t *n)
-{
-    *n = fread(data, 1, room, ctx);
-    return ferror((FILE *)ctx) ? HTC_EIO : HTC_OK;
-}
-
-static int open_log(dsp_work *w, htc_error *error)
-{
-    htc_swf_options o = { .size = sizeof o, .name = w->file, .read = read_log };
-    w->skipped = w->bad = 0;
-    if (!w->log && !(w->log = fopen(w->file, "rb")))
-        return refuse(error, HTC_EINPUT, w->file, strerror(errno), "give the name of a log in the Standard Workload Format; a relative one is looked for beside the INI file");
-    rewind(w->log);
-    o.ctx = w->log;
-    htc_swf_close(w->swf);
-    w->swf = NULL;
-    return htc_swf_open(NULL, &o, &w->swf) == HTC_OK || refuse(error, HTC_ENOMEM, w->file, "no memory for it", "close other programs");
-}
-
-static int wanted(const dsp_work *w, const htc_swf_job *j)
-{
-    return htc_swf_nodes(j, w->per_node) && j->run_s >= 0 && (!w->completed_alone || j->status == HTC_SWF_COMPLETED);
-}
-
-static htc_ns nanoseconds(double s)
-{
-    return s > 0 ? (htc_ns)(s * 1e9 + 0.5) : 0;
-}
-
 static htc_status next_of_log(void *ctx, htc_sim_provision_job *job)
 {
     dsp_work   *w = ctx;
     htc_swf_job j;
-    for (;;) {
-        htc_status status = htc_swf_next(w->swf, &j, &w->error);
-        if ((status == HTC_ESCHEMA || status == HTC_ETOOBIG) && w->skip_bad) {
-            w->bad++;
-            w->error = (htc_error){ 0 };
-            continue;
-        }
-        if (status != HTC_OK)
-            return status;
-        if (w->window && nanoseconds(j.submit_s) >= w->window) /* nobody looks beyond it */
-            return HTC_AGAIN;
-        if (wanted(w, &j))
-            break;
-        w->skipped++;
-    }
-    uint64_t nodes = htc_swf_nodes(&j, w->per_node);
-    job->arrival = nanoseconds(j.submit_s);
-    job->length = nanoseconds(j.run_s);
-    job->nodes = nodes < UINT32_MAX ? (uint32_t)nodes : UINT32_MAX;
-    job->estimate = w->estimates == 0 ? nanoseconds(j.run_asked_s) : w->estimates == 1 ? job->length : 0;
+    uint64_t    nodes;
+    htc_status  status = trace_next(&w->log, &j, &nodes);
+    if (status != HTC_OK)
+        return status;
+    job->arrival = trace_ns(j.submit_s);
+    if (w->window && job->arrival >= w->window) /* nobody looks beyond it */
+        return HTC_AGAIN;
+    job->length = trace_ns(j.run_s);
+    job->nodes = (uint32_t)nodes;
+    job->estimate = w->estimates == 0 ? trace_ns(j.run_asked_s) : w->estimates == 1 ? job->length : 0;
     return HTC_OK;
 }
 
@@ -222,17 +183,18 @@ static int open_flow(dsp_work *w, htc_error *error)
 
 int dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_environment *e, htc_error *error)
 {
-    int mtc = settings_choice(s, in(s, w, "type")) == 1, trace, flow;
+    int mtc = settings_choice(s, in(s, w, "type")) == 1, of_log, flow;
     w->seed = seed;
     w->window = settings_span(s, in(s, w, "window"));
-    w->per_node = settings_count(s, in(s, w, "per_node"));
-    w->completed_alone = settings_choice(s, in(s, w, "status")) == 1;
-    w->skip_bad = settings_choice(s, in(s, w, "skip_bad")) == 1;
+    w->log.per_node = settings_count(s, in(s, w, "per_node"));
+    w->log.completed_alone = settings_choice(s, in(s, w, "status")) == 1;
+    w->log.skip_bad = settings_choice(s, in(s, w, "skip_bad")) == 1;
     w->estimates = (int)settings_choice(s, in(s, w, "estimates"));
-    trace = settings_text(s, in(s, w, "trace"))[0] != '\0';
+    of_log = settings_text(s, in(s, w, "trace"))[0] != '\0';
     flow = settings_text(s, in(s, w, "flow"))[0] != '\0';
-    snprintf(w->file, sizeof w->file, "%s", settings_text(s, in(s, w, trace ? "trace" : "flow")));
-    if (trace && flow)
+    snprintf(w->log.file, sizeof w->log.file, "%s", settings_text(s, in(s, w, "trace")));
+    snprintf(w->file, sizeof w->file, "%s", settings_text(s, in(s, w, "flow")));
+    if (of_log && flow)
         return refuse(error, HTC_ECONFIG, w->name, "an environment has a trace or a flow, and not both", "make two environments of it");
     if (mtc != flow)
         return refuse(error, HTC_ECONFIG, w->name, mtc ? "an environment of type mtc needs a flow" : "a flow needs an environment of type mtc",
@@ -243,23 +205,20 @@ int dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_env
         e->n_flows = 1;
         return open_flow(w, error);
     }
-    e->next_job = trace ? next_of_log : next_drawn;
-    return trace ? open_log(w, error) : open_drawn(w, s, error);
+    e->next_job = of_log ? next_of_log : next_drawn;
+    return of_log ? trace_open(&w->log, error) : open_drawn(w, s, error);
 }
 
 int dsp_work_again(dsp_work *w, htc_error *error)
 {
     w->next = 0;
     w->at = 0;
-    w->error = (htc_error){ 0 };
-    return !w->log || open_log(w, error);
+    return !w->log.from || trace_open(&w->log, error);
 }
 
 void dsp_work_close(dsp_work *w)
 {
-    htc_swf_close(w->swf);
-    if (w->log)
-        fclose(w->log);
+    trace_close(&w->log);
     htc_scale_destroy(w->draws);
     free(w->lengths);
     free(w->edges);

@@ -42,6 +42,10 @@ static const setting table[] = {
     { "workload.nodes", SET_COUNTS, "1", 1, 16777216, "a number from 1 to 16777216, or two: A..B" },
     { "workload.widest", SET_REAL, "0.05", 0.000001, 1, "a number from 0.000001 to 1" },
     { "workload.length", SET_LAW, "exponential 5ms", 0, 0, LAW_WORDS },
+    { "workload.trace", SET_FILE, NULL, 0, 0, "the name of a log in the Standard Workload Format" },
+    { "workload.per_node", SET_COUNT, "1", 1, 1e9, "processors of a node, from 1" },
+    { "workload.arrivals", SET_CHOICE, "log", 0, 0, "log|at_once" },
+    { "workload.skip_bad", SET_CHOICE, "off", 0, 0, "off|on" },
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
@@ -84,6 +88,7 @@ static void close_run(void *run)
     if (!j)
         return;
     htc_registry_destroy(j->registry);
+    trace_close(&j->log);
     free(j->course);
     free(j);
 }
@@ -97,6 +102,33 @@ static int policies_of(jobs_study *j, const settings *s, htc_error *error)
         (void)htc_balance_find(j->registry, j->policy, &j->options.policy);
     (void)htc_fit_find(j->registry, settings_text(s, "control.order"), &j->options.fit);
     return 1;
+}
+
+static htc_status next_of_log(void *ctx, htc_sim_jobs_job *job)
+{
+    jobs_study *j = ctx;
+    htc_swf_job of_log;
+    uint64_t    nodes;
+    htc_status  status = trace_next(&j->log, &of_log, &nodes);
+    if (status != HTC_OK)
+        return status;
+    job->nodes = (uint32_t)nodes;
+    job->length = trace_ns(of_log.run_s);
+    job->arrival = j->log_at_once ? 0 : trace_ns(of_log.submit_s);
+    return HTC_OK;
+}
+
+static int log_of(jobs_study *j, const settings *s, htc_error *error)
+{
+    const char *file = settings_text(s, "workload.trace");
+    if (!file[0])
+        return 1;
+    snprintf(j->log.file, sizeof j->log.file, "%s", file);
+    j->log.per_node = settings_count(s, "workload.per_node");
+    j->log.skip_bad = settings_choice(s, "workload.skip_bad") == 1;
+    j->log_at_once = settings_choice(s, "workload.arrivals") == 1;
+    j->options.next_job = next_of_log;
+    return trace_open(&j->log, error);
 }
 
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
@@ -122,7 +154,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     if (o->wait_ns_max < o->wait_ns)
         refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
-    else if (policies_of(j, s, error))
+    else if (policies_of(j, s, error) && log_of(j, s, error))
         return j;
     close_run(j);
     return NULL;
@@ -189,6 +221,8 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     j->seconds = watch_seconds() - begun;
     if (status == HTC_OK)
         return 1;
+    if (trace_failed(&j->log, error))
+        return 0;
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
     snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && w->host.memory_max ? "make the machine or its partitions other, or raise sim.memory or sim.tick" : "change its settings");
@@ -234,6 +268,9 @@ static const model_option options[] = {
     { "sizes", "NAME", "workload.sizes", "of jobs: trace, or uniform (trace)" },
     { "job-nodes", "A[..B]", "workload.nodes", "of a job, if uniform (1)" },
     { "widest", "PART", "workload.widest", "of the machine, that a job of the trace needs at most (0.05)" },
+    { "trace", "FILE", "workload.trace", "a log in the Standard Workload Format, in place of jobs that are drawn" },
+    { "per-node", "N", "workload.per_node", "processors of a node of that log (1)" },
+    { "arrivals", "HOW", "workload.arrivals", "of its jobs: log, or at_once (log)" },
     { "length", "LAW", "workload.length", "of each job: " LAW_WORDS " (exponential 5ms)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1us)" },
     { NULL, NULL, NULL, NULL },

@@ -4,6 +4,7 @@
 
 #include "htcsched/sim_jobs.h"
 #include "model.h"
+#include "trace.h"
 
 /* The course of a run: at most so many samples. */
 #define JOBS_SAMPLES 2400
@@ -19,6 +20,8 @@ typedef struct jobs_study {
     htc_sim_jobs_options options;
     htc_registry        *registry; /* of policies by name */
     char                 policy[HTC_REGISTRY_NAME_MAX + 1];
+    trace                log; /* its file is "": jobs are drawn */
+    int                  log_at_once; /* 1: its jobs are all there from the beginning */
     htc_sim_jobs_report  report;
     jobs_course         *course;  /* NULL: not wanted */
     const htc_scale_tape *resume; /* NULL: none */

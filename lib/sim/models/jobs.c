@@ -3,6 +3,7 @@
 #include "sim/models/jobs.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "core/util.h"
 
@@ -57,8 +58,11 @@ uint32_t htc__jobs_need(const jobs *m, uint64_t job)
     return nodes < most ? nodes : most;
 }
 
-uint64_t htc__jobs_length(const jobs *m, uint64_t job)
+uint64_t htc__jobs_length(const jobs *m, uint32_t s)
 {
+    uint64_t job = m->slot[s].job;
+    if (m->lengths)
+        return m->lengths[s];
     if (m->options.list)
         return htc_scale_ticks(m->scale, listed(m, job).length);
     return htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->length_stream, job));
@@ -344,28 +348,68 @@ static void inserted(jobs *m, uint32_t s)
 
 /* ---- a job's life ---- */
 
+/* A controller begins with a job: at once, or when it arrives. */
+static void begin(jobs *m, uint32_t c, uint32_t s, uint64_t job, uint32_t need, uint64_t at)
+{
+    jobs_part *part = &m->part[c];
+    uint64_t   now = htc__jobs_now(m);
+    m->slot[s].job = job;
+    m->slot[s].begun = at;
+    m->slot[s].controller = c;
+    m->slot[s].need = need;
+    htc_scale_submit(m->scale, 1);
+    m->now.submitted++;
+    if (m->fit) {
+        later(m, s, at - now + m->hop, JOBS_PARSED);
+        return;
+    }
+    part->busy = (part->busy > at ? part->busy : at) + htc_scale_ticks(m->scale, m->options.job_ns + m->options.node_ns * need);
+    later(m, s, part->busy - now, JOBS_PARSED);
+}
+
+static void next_of_source(jobs *m, uint32_t c)
+{
+    htc_sim_jobs_job j = { .size = sizeof j };
+    uint64_t         now = htc__jobs_now(m);
+    if (m->jobs != HTC_SIM_JOBS_MAX)
+        return;
+    htc_status status = m->options.next_job(m->options.ctx, &j);
+    uint64_t   at = status == HTC_OK ? htc_scale_ticks(m->scale, j.arrival) : 0;
+    if (status == HTC_AGAIN) { /* now it is known how many there are */
+        m->left -= m->jobs - m->now.submitted;
+        m->jobs = m->now.submitted;
+        return;
+    }
+    if (status == HTC_OK && (j.nodes < 1 || j.nodes > m->usable || at < m->source_at || m->now.submitted + 1 == HTC_SIM_JOBS_MAX)) {
+        snprintf(m->wrong, sizeof m->wrong, "job %llu of the source needs %u nodes, of which there are %llu, or arrives before the one before it", (unsigned long long)m->now.submitted, j.nodes,
+                 (unsigned long long)m->usable);
+        status = HTC_EINVAL;
+    }
+    uint32_t s = status == HTC_OK ? slot_open(m) : JOBS_NONE;
+    if (status != HTC_OK)
+        htc_scale_fail(m->scale, status);
+    if (s == JOBS_NONE)
+        return;
+    m->source_at = at;
+    m->lengths[s] = htc_scale_ticks(m->scale, j.length);
+    begin(m, c, s, m->now.submitted, j.nodes, at > now ? at : now);
+}
+
 void htc__jobs_next(jobs *m, uint32_t c)
 {
     jobs_part *part = &m->part[c];
-    uint64_t   job = part->next, now = htc__jobs_now(m);
+    uint64_t   job = part->next;
+    if (m->lengths) {
+        next_of_source(m, c);
+        return;
+    }
     if (job >= m->jobs)
         return;
     uint32_t s = slot_open(m);
     if (s == JOBS_NONE)
         return;
     part->next = m->after ? m->after[job] : job + m->parts;
-    m->slot[s].job = job;
-    m->slot[s].begun = now;
-    m->slot[s].controller = c;
-    m->slot[s].need = htc__jobs_need(m, job);
-    htc_scale_submit(m->scale, 1);
-    m->now.submitted++;
-    if (m->fit) {
-        later(m, s, m->hop, JOBS_PARSED);
-        return;
-    }
-    part->busy = (part->busy > now ? part->busy : now) + htc_scale_ticks(m->scale, m->options.job_ns + m->options.node_ns * m->slot[s].need);
-    later(m, s, part->busy - now, JOBS_PARSED);
+    begin(m, c, s, job, htc__jobs_need(m, job), htc__jobs_now(m));
 }
 
 static void parsed(jobs *m, uint32_t s)
@@ -405,7 +449,7 @@ void htc__jobs_granted(jobs *m, uint32_t s)
 void htc__jobs_launch(jobs *m, uint32_t s)
 {
     jobs_slot *slot = &m->slot[s];
-    uint64_t   length = htc__jobs_length(m, slot->job), delay = htc__jobs_levels(m, slot->need) * (2 * m->hop + m->launch);
+    uint64_t   length = htc__jobs_length(m, s), delay = htc__jobs_levels(m, slot->need) * (2 * m->hop + m->launch);
     htc_scale_messages(m->scale, 2 * (uint64_t)slot->need, 0, 0);
     m->now.node_ticks += length * slot->need;
     slot->phase = JOBS_RAN;

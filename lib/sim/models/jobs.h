@@ -78,6 +78,8 @@ typedef struct jobs {
     uint32_t             holdings, holdings_room, free_holding;
     uint64_t            *held; /* bits of nodes, each partition from a word of its own on: what was taken and not given back */
     size_t               part_words;
+    uint64_t            *lengths; /* of a source: of each slot's job, in ticks; NULL: there is none */
+    uint64_t             source_at; /* the last arrival, in ticks */
     uint64_t            *after; /* of the list: the next job of the same controller, or the number of jobs */
     htc_record_set      *got;
     jobs_arena           arena;
@@ -116,7 +118,7 @@ void     htc__jobs_granted(jobs *m, uint32_t s);
 void     htc__jobs_over(jobs *m, uint32_t s);
 uint64_t htc__jobs_message(const jobs *m, uint64_t bytes); /* ticks */
 uint64_t htc__jobs_levels(const jobs *m, uint64_t nodes);  /* of the tree */
-uint64_t htc__jobs_length(const jobs *m, uint64_t job);    /* ticks */
+uint64_t htc__jobs_length(const jobs *m, uint32_t s);      /* ticks */
 uint32_t htc__jobs_need(const jobs *m, uint64_t job);
 
 /* jobs_record.c: each answers a status, and what is taken or given back is in the ledger of nodes. */

@@ -11,7 +11,7 @@ static uint64_t cost(const jobs *m, uint32_t need)
 static htc_ns estimate(const jobs *m, uint32_t s)
 {
     uint64_t levels = htc__jobs_levels(m, m->slot[s].need);
-    return (cost(m, m->slot[s].need) + htc__jobs_length(m, m->slot[s].job) + levels * (3 * m->hop + m->launch) + 1) * m->tick_ns;
+    return (cost(m, m->slot[s].need) + htc__jobs_length(m, s) + levels * (3 * m->hop + m->launch) + 1) * m->tick_ns;
 }
 
 static void serve(jobs *m)

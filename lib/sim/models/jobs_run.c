@@ -62,6 +62,10 @@ static htc_status known(const htc_sim_jobs_options *in, htc_sim_jobs_options *o)
             status = htc__options_at(&j, sizeof j, o->list, i, sizeof j);
         }
     }
+    if (status == HTC_OK && o->next_job) {
+        status = o->list ? HTC_EINVAL : HTC_OK;
+        o->jobs = HTC_SIM_JOBS_MAX; /* nobody knows */
+    }
     if (status == HTC_OK && (o->jobs < 1 || o->jobs > HTC_SIM_JOBS_MAX || !in_range(o)))
         status = HTC_EINVAL;
     return status;
@@ -89,7 +93,7 @@ static htc_scale_options engine_of(const htc_sim_jobs_options *o, jobs *m)
 {
     uint64_t ids = slots_of(o) + parts_of(o) + 1;
     return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = ids, .events_max = pulls(o) ? ids : slots_of(o) + 1, .cores = o->nodes,
-                                .tick_ns = o->tick_ns, .tasks = o->jobs, .event = htc__jobs_event, .soon = parts_of(o) > SOON_PARTS ? htc__jobs_soon : NULL, .ctx = m, .host = o->host };
+                                .tick_ns = o->tick_ns, .tasks = o->next_job ? 0 : o->jobs, .event = htc__jobs_event, .soon = parts_of(o) > SOON_PARTS ? htc__jobs_soon : NULL, .ctx = m, .host = o->host };
 }
 
 htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *bytes)
@@ -105,7 +109,7 @@ htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *by
         return status;
     uint64_t most_holdings = o.central ? 0 : o.nodes;
     *bytes = sizeof(jobs) + engine + slots_of(&o) * sizeof(jobs_slot) + most_holdings * sizeof(jobs_holding) + parts * words_of(&o) * sizeof(uint64_t) + parts * sizeof(jobs_part) +
-             (o.list ? o.jobs * sizeof(uint64_t) : 0);
+             (o.list ? o.jobs * sizeof(uint64_t) : 0) + (o.next_job ? slots_of(&o) * sizeof(uint64_t) : 0);
     if (!o.central)
         *bytes += parts * (256 + 160) + (o.records ? o.nodes : 0); /* of each controller what it knows, its request and its record */
     if (pulls(&o))
@@ -115,7 +119,7 @@ htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *by
 
 static htc_status check_list(const htc_sim_jobs_options *o, uint64_t usable, htc_error *error)
 {
-    if (!o->list && o->sizes == HTC_SIM_JOBS_UNIFORM && o->nodes_max > usable)
+    if (!o->list && !o->next_job && o->sizes == HTC_SIM_JOBS_UNIFORM && o->nodes_max > usable)
         return htc__error(error, HTC_EINVAL, "a job of %u nodes would wait for ever: %llu can be taken", o->nodes_max, (unsigned long long)usable);
     for (size_t i = 0; o->list && i < o->n_list; i++) {
         htc_sim_jobs_job j = { 0 };
@@ -187,7 +191,9 @@ static htc_status open_model(jobs *m, htc_error *error)
     m->holdings_room = o->nodes < 1024 ? o->nodes : 1024;
     m->holding = htc__alloc_raw(&m->env, m->holdings_room * sizeof *m->holding);
     m->held = htc__alloc(&m->env, m->part_words ? m->parts * m->part_words * sizeof *m->held : 1);
-    status = m->slot && m->part && m->holding && m->held ? order_list(m) : HTC_ENOMEM;
+    if (o->next_job)
+        m->lengths = htc__alloc_raw(&m->env, m->slots_max * sizeof *m->lengths);
+    status = m->slot && m->part && m->holding && m->held && (m->lengths || !o->next_job) ? order_list(m) : HTC_ENOMEM;
     if (status == HTC_OK && !o->central)
         status = open_controllers(m);
     if (status == HTC_OK && o->central) {
@@ -219,6 +225,7 @@ static void close_model(jobs *m)
     htc__free(&m->env, m->part, m->parts * sizeof *m->part);
     htc__free(&m->env, m->holding, m->holdings_room * sizeof *m->holding);
     htc__free(&m->env, m->held, m->part_words ? m->parts * m->part_words * sizeof *m->held : 1);
+    htc__free(&m->env, m->lengths, m->slots_max * sizeof *m->lengths);
     htc__free(&m->env, m->after, m->jobs * sizeof *m->after);
 }
 
@@ -321,7 +328,7 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
     if ((status = check_list(&m.options, m.usable, error)) != HTC_OK)
         return status;
     if ((m.options.resume || m.options.checkpoint) && !htc__jobs_has_tape(&m.options))
-        return htc__error(error, HTC_EUNSUPPORTED, "the policy has no tape: its state cannot be written down");
+        return htc__error(error, HTC_EUNSUPPORTED, m.options.next_job ? "a run of a source has no checkpoint" : "the policy has no tape: its state cannot be written down");
     (void)htc_sim_jobs_memory(&m.options, &bytes);
     if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
         return htc__error(error, HTC_ETOOBIG, "%u nodes in %u partitions may need %llu MiB, and %llu MiB are allowed", m.options.nodes, m.parts,
@@ -346,7 +353,7 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
         if (r.interrupted && m.options.checkpoint && (status = htc__jobs_tape(&m, m.options.checkpoint)) != HTC_OK)
             htc__error(error, status, "the checkpoint could not be written");
         else if (status < 0)
-            htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
+            htc__error(error, status, "the run cannot go on: %s", m.wrong[0] ? m.wrong : status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
         status = status == HTC_AGAIN ? HTC_OK : status;
     }
     if (status == HTC_OK) {

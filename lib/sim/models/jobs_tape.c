@@ -148,6 +148,8 @@ static htc_status move_monitor(jobs *m, const htc_scale_tape *tape)
 
 int htc__jobs_has_tape(const htc_sim_jobs_options *o)
 {
+    if (o->next_job)
+        return 0;
     return o->central || !o->policy || (o->policy->size >= offsetof(htc_balance_policy, tape) + sizeof o->policy->tape && o->policy->tape);
 }
 

@@ -1,0 +1,74 @@
+#include "trace.h"
+
+#include <errno.h>
+#include <string.h>
+
+static htc_status read_file(void *ctx, void *data, size_t room, size_t *n)
+{
+    *n = fread(data, 1, room, ctx);
+    return ferror((FILE *)ctx) ? HTC_EIO : HTC_OK;
+}
+
+static int refuse(const trace *t, htc_error *e, htc_status status, const char *text, const char *hint)
+{
+    *e = (htc_error){ .status = status };
+    snprintf(e->where, sizeof e->where, "%.150s", t->file);
+    snprintf(e->text, sizeof e->text, "%s", text);
+    snprintf(e->hint, sizeof e->hint, "%s", hint);
+    return 0;
+}
+
+int trace_open(trace *t, htc_error *error)
+{
+    htc_swf_options o = { .size = sizeof o, .name = t->file, .read = read_file };
+    t->skipped = t->bad = 0;
+    t->error = (htc_error){ 0 };
+    if (!t->from && !(t->from = fopen(t->file, "rb")))
+        return refuse(t, error, HTC_EINPUT, strerror(errno), "give the name of a log in the Standard Workload Format; a relative one is looked for beside the INI file");
+    rewind(t->from);
+    htc_swf_close(t->log);
+    t->log = NULL;
+    o.ctx = t->from;
+    return htc_swf_open(NULL, &o, &t->log) == HTC_OK || refuse(t, error, HTC_ENOMEM, "no memory for it", "close other programs");
+}
+
+void trace_close(trace *t)
+{
+    htc_swf_close(t->log);
+    if (t->from)
+        fclose(t->from);
+    t->log = NULL;
+    t->from = NULL;
+}
+
+htc_ns trace_ns(double seconds)
+{
+    return seconds > 0 ? (htc_ns)(seconds * 1e9 + 0.5) : 0;
+}
+
+htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes)
+{
+    for (;;) {
+        htc_status status = htc_swf_next(t->log, job, &t->error);
+        if ((status == HTC_ESCHEMA || status == HTC_ETOOBIG) && t->skip_bad) {
+            t->bad++;
+            t->error = (htc_error){ 0 };
+            continue;
+        }
+        if (status != HTC_OK)
+            return status;
+        *nodes = htc_swf_nodes(job, t->per_node);
+        if (*nodes && *nodes <= UINT32_MAX && job->run_s >= 0 && (!t->completed_alone || job->status == HTC_SWF_COMPLETED))
+            return HTC_OK;
+        t->skipped++;
+    }
+}
+
+int trace_failed(const trace *t, htc_error *error)
+{
+    if (!t->error.text[0])
+        return 0;
+    *error = t->error;
+    snprintf(error->where, sizeof error->where, "%.140s:%u", t->file, (unsigned)t->error.line);
+    return 1;
+}
