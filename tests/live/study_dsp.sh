@@ -41,6 +41,10 @@ assert all(r["dcs_node_units"] == 91558 and r["wrong"] == "" for r in runs.value
 assert abs(runs["dsp"]["saved"] - (1 - runs["dsp"]["node_units"] / 91558)) < 1e-6
 PY
 
+ends 0 run "$SOURCE/examples/sim/dsp.ini" --system dcs
+grep -qx 'nasa: the jobs that ran are 37.3 % of 128 nodes'"'"' time; submitted in its weeks: 1070 1534' out || fail "nothing of the log: $(cat out)"
+grep -q '^blue: .*submitted in its weeks: 429 2357$' out || fail "nothing of the log: $(cat out)"
+
 # Lending saves more, and has no figures of one environment.
 ends 0 run "$SOURCE/examples/sim/dsp.ini" --shared on --grant partial --nodes 464 --plot plots
 [ "$(head -1 plots/nodes.csv)" = "seconds,node_units,cost,busy,waiting,nasa,blue,montage" ] || fail "nodes.csv: $(head -1 plots/nodes.csv)"

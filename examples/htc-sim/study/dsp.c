@@ -414,6 +414,10 @@ static int value_of(const void *run, const char *name, double *out)
             *out = values[k].value;
             return 1;
         }
+    if (strncmp(dot, ".week", 5) == 0 && dot[5] >= '1' && dot[5] < '1' + TRACE_WEEKS && !dot[6]) {
+        *out = (double)d->work[i].log.week[dot[5] - '1'];
+        return 1;
+    }
     return 0;
 }
 

@@ -137,6 +137,25 @@ static void json_run(const dsp_study *d)
     printf("]}\n");
 }
 
+/* How busy a log is, and when its jobs come. */
+static void say_log(const dsp_study *d, size_t i)
+{
+    const htc_sim_provision_environment *e = &d->environment[i];
+    const trace                         *t = &d->work[i].log;
+    size_t                               weeks = e->period_ns ? (size_t)((e->period_ns - 1) / (604800 * HTC_SECOND)) + 1 : TRACE_WEEKS;
+    if (!t->file[0])
+        return;
+    printf("%s:", d->work[i].name);
+    if (e->period_ns)
+        printf(" the jobs that ran are %.1f %% of %" PRIu64 " nodes' time;", 100 * d->result[i].busy_s / ((double)e->nodes * (double)e->period_ns / 1e9), e->nodes);
+    fputs(" submitted in its weeks:", stdout);
+    for (size_t w = 0; w < weeks && w < TRACE_WEEKS; w++)
+        printf(" %" PRIu64, t->week[w]);
+    if (weeks > TRACE_WEEKS)
+        fputs(" ...", stdout);
+    fputc('\n', stdout);
+}
+
 static void say_environments(const dsp_study *d)
 {
     printf("\n%-16s %9s %9s %12s %8s %8s %10s %10s %10s\n", "environment", "jobs", "completed", "node-hours", "saved", "peak", "adjusted", "wait s", "jobs/s");
@@ -152,6 +171,7 @@ static void say_environments(const dsp_study *d)
     }
     for (size_t i = 0; i < d->options.n_environments; i++) {
         const trace *w = &d->work[i].log;
+        say_log(d, i);
         if (w->skipped || w->bad)
             printf("%s: %" PRIu64 " jobs of the log without a size or run time, or not wanted, and %" PRIu64 " broken lines were passed over\n", d->work[i].name, w->skipped, w->bad);
         if (d->result[i].starved)

@@ -22,6 +22,7 @@ int trace_open(trace *t, htc_error *error)
 {
     htc_swf_options o = { .size = sizeof o, .name = t->file, .read = read_file };
     t->skipped = t->bad = 0;
+    memset(t->week, 0, sizeof t->week);
     t->error = (htc_error){ 0 };
     if (!t->from && !(t->from = fopen(t->file, "rb")))
         return refuse(t, error, HTC_EINPUT, strerror(errno), "give the name of a log in the Standard Workload Format; a relative one is looked for beside the INI file");
@@ -58,6 +59,8 @@ htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes)
         if (status != HTC_OK)
             return status;
         *nodes = htc_swf_nodes(job, t->per_node);
+        if (job->submit_s < TRACE_WEEKS * 604800.0)
+            t->week[(size_t)(job->submit_s / 604800)]++;
         if (*nodes && *nodes <= UINT32_MAX && job->run_s >= 0 && (!t->completed_alone || job->status == HTC_SWF_COMPLETED))
             return HTC_OK;
         t->skipped++;

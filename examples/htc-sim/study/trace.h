@@ -6,6 +6,8 @@
 
 #include "htcsched/swf.h"
 
+#define TRACE_WEEKS 8 /* that are told */
+
 typedef struct trace {
     char      file[512];
     uint64_t  per_node;        /* processors of a node */
@@ -14,6 +16,7 @@ typedef struct trace {
     FILE     *from;
     htc_swf  *log;
     uint64_t  skipped, bad;    /* skipped: jobs that do not say how large or how long they are, or are not wanted */
+    uint64_t  week[TRACE_WEEKS]; /* jobs that were submitted in each, those that are skipped too */
     htc_error error;           /* why it could not be read to its end; text "": it could */
 } trace;
 
