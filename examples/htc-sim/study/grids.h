@@ -20,7 +20,7 @@ typedef struct grids_course {
 
 /* Of completed jobs. */
 typedef struct grids_ends {
-    uint64_t jobs[GRIDS_LEVELS][GRIDS_LEVELS]; /* by the highest level that takes their complexity, and the one that they ended in */
+    uint64_t jobs[GRIDS_LEVELS][GRIDS_LEVELS]; /* by the first level on their way down that takes their complexity, and the one that they ended in */
     double   wall[GRIDS_LEVELS], work[GRIDS_LEVELS]; /* seconds, by the level that they ended in */
     double   n, x, y, xx, yy, xy, waited; /* of jobs of the top level: their response, and the waiting of the job of the lowest that ended last */
 } grids_ends;

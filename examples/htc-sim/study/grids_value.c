@@ -6,17 +6,18 @@
 
 /* ---- what is kept of each job ---- */
 
-/* The highest level with a queue that takes a job of this complexity; the lowest, if there is none. */
+/* The level of the first queue on its way down that takes a job of this complexity, or of the last one. */
 static size_t level_of(const grids_run *g, double kflop)
 {
-    size_t best = g->levels - 1;
-    for (size_t q = 0; q < g->hierarchy.queue_count; q++) {
-        const htc_hierarchy_queue *spec = &g->hierarchy.queues[q];
-        double                     cpus = spec->job_cpus ? spec->job_cpus : spec->cpus, beta = spec->beta > 0 ? spec->beta : 1;
-        if (kflop <= (double)spec->te_ns / 1e9 * cpus * spec->kflops * beta && spec->level - 1 < best)
-            best = spec->level - 1;
+    const htc_hierarchy_queue *q = g->hierarchy.queues;
+    while (q->level > 1 && q + 1 < g->hierarchy.queues + g->hierarchy.queue_count)
+        q++;
+    for (;;) {
+        double cpus = q->job_cpus ? q->job_cpus : q->cpus, beta = q->beta > 0 ? q->beta : 1;
+        if (q->next == HTC_HIERARCHY_NOWHERE || kflop <= (double)q->te_ns / 1e9 * cpus * q->kflops * beta)
+            return q->level - 1 < GRIDS_LEVELS ? q->level - 1 : GRIDS_LEVELS - 1;
+        q = &g->hierarchy.queues[q->next];
     }
-    return best;
 }
 
 static size_t level_at(const grids_run *g, uint32_t queue)
