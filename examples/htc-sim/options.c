@@ -9,7 +9,6 @@
 
 #include "flow.h"
 #include "fuzz.h"
-#include "calibrate/calibrate.h"
 #include "reproduce/reproduce.h"
 #include "study/study_command.h"
 #include "study/values.h"
@@ -197,9 +196,9 @@ static void say_commands(void)
           "\n"
           "  reproduce [NAME...]    run them, and say how far ours are from what was published\n"
           "\n"
-          "This machine:\n"
+          "This machine's costs, for scale models:\n"
           "\n"
-          "  calibrate              measure what a store costs here, for the model of it\n"
+          "  calibrate              measure them, into a file for --costs\n"
           "\n"
           "Scale models, with the library's policies, and nodes and tasks that are numbers in arrays:\n"
           "\n",

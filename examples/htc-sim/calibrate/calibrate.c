@@ -338,7 +338,7 @@ int calibrate_command(int argc, char **argv)
     int                        option;
     opterr = 0;
     optind = 1;
-    while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, ":o:", options, NULL)) != -1)
         switch (option) {
         case 'o':
             c.output = optarg;
@@ -356,7 +356,7 @@ int calibrate_command(int argc, char **argv)
             fputs(calibrate_help, stdout);
             return EXIT_FINE;
         default:
-            return usage("no such option, or without its value: %s", argv[optind - 1]);
+            return usage_of_option("calibrate", option, argv[optind - 1], options);
         }
     if (optind < argc)
         return usage("it takes options alone, not %s", argv[optind]);
