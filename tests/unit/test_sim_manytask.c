@@ -310,6 +310,46 @@ Test(sim_manytask, a_failed_steal_ends_no_task)
     cr_expect((double)r.scale.makespan / 1e9 >= r.scale.work_s / 256);
 }
 
+/* A thief that asks one neighbour after the other waits for as many round trips; one that asks all at once for one. Then come a request and the task. */
+Test(sim_manytask, asking_in_turn_takes_a_round_trip_for_each_neighbour)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 9, .cores = 1 };
+    htc_steal_options            steal = { .size = sizeof steal, .policy = policy("static"), .neighbours = 8 };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 2, .length.mean_ns = 10e9, .steal = &steal,
+                                       .bytes_per_s = UINT64_MAX };
+    cr_expect(eq(u64, ran(&o, NULL).scale.makespan, 10 * S + 4 * 100 * HTC_US));
+    o.in_turn = 1;
+    cr_expect(eq(u64, ran(&o, NULL).scale.makespan, 10 * S + (8 * 2 + 2) * 100 * HTC_US));
+}
+
+static uint32_t victims[64];
+
+static htc_status note_the_chosen(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out, uint32_t *count)
+{
+    const htc_steal_policy *one = ctx;
+    htc_status              status = one->choose(one->ctx, view, rng, cap, out, count);
+    if (view->failures == 0 && victims[view->self] == UINT32_MAX)
+        victims[view->self] = out[0];
+    return status;
+}
+
+/* Thieves of one seed that begin at the same moment ask different nodes. */
+Test(sim_manytask, thieves_of_one_seed_ask_different_nodes)
+{
+    const htc_steal_policy       one = { .size = sizeof one, .name = "noted", .ctx = (void *)(uintptr_t)policy("one"), .choose = note_the_chosen };
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 64, .cores = 1 };
+    htc_steal_options            steal = { .size = sizeof steal, .policy = &one };
+    htc_sim_manytask_options     o = { .size = sizeof o, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = 640, .length.mean_ns = 1e9, .steal = &steal };
+    uint32_t                     asked[64] = { 0 }, distinct = 0;
+    memset(victims, 255, sizeof victims);
+    ran(&o, NULL);
+    for (uint32_t i = 1; i < 64; i++) {
+        cr_assert(victims[i] < 64 && victims[i] != i, "thief %u", i);
+        distinct += asked[victims[i]]++ == 0;
+    }
+    cr_expect(distinct > 30, "63 thieves ask %u nodes", distinct);
+}
+
 /* ---- another policy ---- */
 
 static htc_status choose_nobody(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out, uint32_t *count)
