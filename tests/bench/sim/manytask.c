@@ -1,9 +1,11 @@
 /* What a task and a node of the many-task model cost: at 1, 64, 4 K, 64 K and 256 K nodes (HTC_BENCH_NODES=N adds sizes up to N) of 40 cores (HTC_BENCH_CORES=N),
  * with four tasks a core, and twenty million at least. In the row "stealing" all begin with one node, so that with few tasks a node most of the time goes into
- * rounds: what one costs is a row of its own. A hold of the event queue in the same run is what a task is compared with. */
+ * rounds: what one costs is a row of its own. A hold of the event queue in the same run is what a task is compared with.
+ * Two grids on two threads are compared with two runs of one grid at the same time: the best of five. */
 #include <sys/mman.h>
 
 #include "bench.h"
+#include "scale_crowd.h"
 #include "htcsched/sim_manytask.h"
 #include "sim/scale/ladder.h"
 
@@ -71,6 +73,48 @@ static double cost(const bench *b, const form *f, uint64_t nodes, uint32_t cores
     return t / (double)tasks;
 }
 
+/* ---- two threads ---- */
+
+static double run_grids(uint32_t grids, uint64_t tasks, const htc_scale_host *host)
+{
+    htc_sim_manytask_group   g = { .size = sizeof g, .nodes = 1024, .cores = 100 };
+    htc_sim_manytask_options o = { .size = sizeof o, .seed = 1, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = tasks, .grids = grids, .host = host,
+                                   .length = { HTC_SCALE_UNIFORM, 0, 5000e9, 1 } };
+    htc_sim_manytask_report  r = { .size = sizeof r };
+    double                   t = bench_seconds();
+    bench_must(htc_sim_manytask_run(&env, &o, &r, NULL, NULL) == HTC_OK && !r.scale.wrong[0], "grids");
+    return bench_seconds() - t;
+}
+
+static void *run_alone(void *tasks)
+{
+    run_grids(1, *(const uint64_t *)tasks, NULL);
+    return NULL;
+}
+
+/* What two threads do with two grids, as a part of what two runs side by side do with one each. */
+static void two_threads(const bench *b)
+{
+    uint64_t tasks = b->quick ? 1000000 : 10000000;
+    double   together = 1e9, apart = 1e9;
+    for (int i = 0; i < 5; i++) {
+        pair           p;
+        pthread_t      other;
+        htc_scale_host host = { .size = sizeof host, .parallel = in_pair, .ctx = &p };
+        bench_must(pair_open(&p) == 0, "threads");
+        double t = run_grids(2, tasks, &host);
+        pair_close(&p);
+        together = t < together ? t : together;
+        t = bench_seconds();
+        bench_must(pthread_create(&other, NULL, run_alone, &tasks) == 0, "threads");
+        run_alone(&tasks);
+        pthread_join(other, NULL);
+        t = bench_seconds() - t;
+        apart = t < apart ? t : apart;
+    }
+    bench_row(b, &(bench_figure){ .what = "two grids on two threads, of two runs side by side", .n = 1024, .unit = "1", .value = apart / together, .goal = 0.85, .more = 1 });
+}
+
 int main(int argc, char **argv)
 {
     static const form forms[] = { { "central, 1 ms", HTC_SIM_MANYTASK_CENTRAL, 0, 0, 60 },
@@ -100,6 +144,7 @@ int main(int argc, char **argv)
         if (i < 3)
             bench_growth(&b, forms[i].name, size, ns, k);
     }
+    two_threads(&b);
     for (uint64_t n = 1000; n <= (b.quick ? 100000u : 10000000u); n *= 100)
         bench_row(&b, &(bench_figure){ .what = "hold", .n = n, .unit = "ns", .value = hold_ns(n, b.quick ? 1000000 : 20000000) });
     return bench_close(&b);
