@@ -16,8 +16,8 @@
  *
  * Graphs are generated on the fly: no edge is stored. Or they are a flow or a graph that is given.
  *
- * What is simplified: a task fetches what it reads one object after the other, in its core; requests to the store and transfers are booked when they are sent;
- * loads that a thief hears of are those of one moment; the tasks of a phase all hear at once that it begins; nothing fails.
+ * What is simplified: a task fetches what it reads one object after the other, in its core; what is on its way to a node counts as there; requests to the store are
+ * booked when they are sent; loads that a thief hears of are those of one moment; the tasks of a phase all hear at once that it begins; nothing fails.
  *
  * Threads: pure: runs share nothing but what a policy's ctx does.   Allocation: through env; given back when the run is over.   Source:
  * doc/papers.md, MATRIX, chapter 5.
@@ -142,11 +142,15 @@ typedef struct htc_sim_dataflow_options {
     uint64_t file_bytes;  /**< size of each */
     uint32_t inputs;      /**< htc_sim_dataflow_inputs */
     uint32_t links;       /**< htc_sim_dataflow_links */
-    uint32_t scattered;   /**< 1: each file lies with a node that is drawn */
+    uint32_t window;      /**< DATADIFF: the dispatcher looks at so many of the first tasks that wait: the first that has all of its input at an idle node goes there, else the one
+                               that has most; 0: at one, which goes to the idle node that has most of its input */
     uint32_t reserved;    /**< 0 */
+    uint32_t scattered;   /**< 1: each file lies with a node that is drawn */
+    uint32_t shuffled;    /**< 1: PAIRS: tasks go through the pairs in a mixed order, so that those that are near each other read other files */
     uint64_t cache_bytes; /**< a node keeps so much of what it fetched, and drops what was used longest ago; 0: nothing; UINT64_MAX: all */
     const htc_steal_options    *steal;    /**< borrowed; NULL: every default, but the first wait is 10 ms */
     const htc_locality_options *locality; /**< borrowed; NULL: every default. self, and bytes_per_s if it is 0, are set by the run */
+    htc_ns   expected_ns; /**< a task is thought to run so long at a node where none of its kind has ended; 0: 1 s */
     htc_ns   latency_ns;  /**< of a message; 0: 10 us */
     uint64_t bytes_per_s; /**< of a link; 0: 10 Gb/s */
     uint64_t disk_bytes_per_s; /**< what a node has, it reads at this rate; 0: at once */
@@ -206,6 +210,7 @@ typedef struct htc_sim_dataflow_report {
     double   utilisation;  /**< busy core time, as a part of cores times makespan */
     double   cv;           /**< coefficient of variation over all nodes of the tasks that each has ended */
     double   ideal_s;      /**< the larger of all lengths divided by the cores and the longest path; of phases the sum of these */
+    double   held_s;       /**< core time from when a task takes its core to its end, all together; beyond busy_s of the engine it waited for data there */
     double   turnaround_s; /**< mean, from when a task could begin (its parents had ended) to its end */
     double   delay_ratio;  /**< what is beyond (k + 1) l / 2, as a part of it, with k tasks of length l a core in each phase; of others than BAG and phases 0 */
     htc_scale_report scale; /**< of the engine, its size set by the callee; wrong: what is not conserved */

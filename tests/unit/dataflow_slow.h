@@ -17,7 +17,7 @@
 #define SLOW_EVENTS 20000
 #define SLOW_READS  (SLOW_TASKS + 2)
 
-enum { SLOW_ENDS, SLOW_UP, SLOW_WAIT_ENDS, SLOW_QUESTION, SLOW_REQUEST, SLOW_ANSWER, SLOW_NUDGED, SLOW_HEARS, SLOW_ARRIVES, SLOW_PHASE, SLOW_DISPATCHED };
+enum { SLOW_FETCH, SLOW_ENDS, SLOW_UP, SLOW_WAIT_ENDS, SLOW_QUESTION, SLOW_REQUEST, SLOW_ANSWER, SLOW_NUDGED, SLOW_HEARS, SLOW_ARRIVES, SLOW_PHASE, SLOW_DISPATCHED };
 
 typedef struct slow_event {
     uint64_t  tick, id, begun;
@@ -57,14 +57,14 @@ typedef struct slow {
     slow_node                       node[SLOW_NODES];
     slow_task                       task[SLOW_TASKS];
     uint32_t                        edge[SLOW_EDGES][2], edges, tasks, phases, nodes;
-    uint32_t                        phase_first[300], file_at[SLOW_FILES];
+    uint32_t                        phase_first[300], file_at[SLOW_FILES], pair[SLOW_TASKS];
     uint32_t                        core_task[SLOW_CORES], core_free[SLOW_CORES], cores; /* core_free: the order in which it became idle, 0: it is not */
     slow_event                      event[SLOW_EVENTS];
     size_t                          n_events;
     slow_list                       queue;
     uint64_t                        now, ended, pfs_free, last_end, rounds, stolen, steals, nudges, pushed, freed, messages;
     uint64_t                        read, local, cached, moved, phase_told;
-    uint32_t                        phase, phase_left, phase_from, at_work, containers, phase_waits, stamps;
+    uint32_t                        phase, phase_left, phase_from, has_data, at_work, containers, phase_waits, stamps;
 } slow;
 
 static inline uint64_t slow_ticks(const slow *s, double ns)
@@ -146,8 +146,9 @@ static inline uint32_t slow_inputs(const slow *s, uint32_t t, slow_input *in)
     if (o->inputs == HTC_SIM_DATAFLOW_ONE_FILE && x->parents == 0)
         in[n++] = (slow_input){ o->file_bytes, s->tasks + t % (uint32_t)o->files, s->file_at[t % o->files] };
     if (o->inputs == HTC_SIM_DATAFLOW_PAIRS) {
-        in[n++] = (slow_input){ o->file_bytes, s->tasks + t / h % h, s->file_at[t / h % h] };
-        in[n++] = (slow_input){ o->file_bytes, s->tasks + h + t % h, s->file_at[h + t % h] };
+        uint32_t pair = s->pair[t];
+        in[n++] = (slow_input){ o->file_bytes, s->tasks + pair / h % h, s->file_at[pair / h % h] };
+        in[n++] = (slow_input){ o->file_bytes, s->tasks + h + pair % h, s->file_at[h + pair % h] };
     }
     return n;
 }
@@ -292,24 +293,54 @@ static inline void slow_least(const slow *s, slow_list *from, uint32_t amount, u
 
 /* ---- a task begins ---- */
 
+static inline void slow_runs(slow *s, uint32_t core, uint32_t t, uint64_t at)
+{
+    s->task[t].begin = at;
+    s->task[t].end = at + s->task[t].length;
+    slow_at(s, (slow_event){ .tick = s->task[t].end, .id = core, .what = SLOW_ENDS, .node = core, .task = t });
+}
+
+static inline int slow_far(const slow *s, uint32_t i, const slow_input *in)
+{
+    return in->bytes && s->o->system != HTC_SIM_DATAFLOW_ACTIVE && (s->o->system == HTC_SIM_DATAFLOW_PFS || !slow_has(s, i, in));
+}
+
+/* Input number other is next; each transfer begins when the one before it is over. */
+static inline void slow_fetches(slow *s, const slow_event *e)
+{
+    slow_input in[SLOW_READS];
+    uint32_t   i = e->node / s->o->cores, n = slow_inputs(s, e->task, in), k = e->other, write = s->o->system == HTC_SIM_DATAFLOW_PFS && s->has_data;
+    slow_event again = *e;
+    for (again.tick = s->now; k < n && (again.tick == s->now || !slow_far(s, i, &in[k])); k++)
+        again.tick = slow_fetch(s, i, &in[k], again.tick, &s->task[e->task].moved);
+    again.other = k;
+    if (k < n || (write && again.tick > s->now && k == n)) {
+        slow_at(s, again);
+        return;
+    }
+    if (write && s->task[e->task].size)
+        again.tick = slow_from_pfs(s, s->task[e->task].size, again.tick);
+    slow_runs(s, e->node, e->task, again.tick);
+}
+
 static inline void slow_start(slow *s, uint32_t core, uint32_t t, uint64_t delay)
 {
     slow_input in[SLOW_READS];
     uint32_t   i = core / s->o->cores, n = slow_inputs(s, t, in);
     uint64_t   at = s->now + delay + slow_cost(s, s->o->task_ns);
     slow_task *x = &s->task[t];
-    for (uint32_t k = 0; k < n; k++) {
-        x->read += in[k].bytes;
-        at = slow_fetch(s, i, &in[k], at, &x->moved);
-    }
-    if (s->o->system == HTC_SIM_DATAFLOW_PFS && x->size)
-        at = slow_from_pfs(s, x->size, at);
     x->ran = i;
-    x->begin = at;
-    x->end = at + x->length;
     s->core_task[core] = t;
     s->core_free[core] = 0;
-    slow_at(s, (slow_event){ .tick = x->end, .id = core, .what = SLOW_ENDS, .node = core, .task = t });
+    for (uint32_t k = 0; k < n; k++)
+        x->read += in[k].bytes;
+    if (s->has_data && (s->o->links != HTC_SIM_DATAFLOW_FREE || s->o->system == HTC_SIM_DATAFLOW_PFS || s->o->system == HTC_SIM_DATAFLOW_DATADIFF)) {
+        slow_at(s, (slow_event){ .tick = at, .id = core, .what = SLOW_FETCH, .node = core, .task = t });
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++)
+        at = slow_fetch(s, i, &in[k], at, &x->moved);
+    slow_runs(s, core, t, at);
 }
 
 static inline void slow_start_all(slow *s, uint32_t i)
@@ -596,19 +627,29 @@ static inline void slow_ends(slow *s, uint32_t core, uint32_t t)
 static inline void slow_dispatched(slow *s)
 {
     slow_input in[SLOW_READS];
-    uint32_t   t = slow_take(&s->queue, 0), n = slow_inputs(s, t, in), best = UINT32_MAX, node = UINT32_MAX;
+    uint32_t   best = UINT32_MAX, node = UINT32_MAX, place = 0, window = s->o->window ? s->o->window : 1;
     uint64_t   most = 0;
     s->at_work = 0;
-    if (s->o->system == HTC_SIM_DATAFLOW_DATADIFF)
+    for (uint32_t w = 0, all = 0; w < window && w < s->queue.n && !all && s->o->system == HTC_SIM_DATAFLOW_DATADIFF; w++) {
+        uint32_t n = slow_inputs(s, s->queue.at[w], in), here = UINT32_MAX;
+        uint64_t here_most = 0;
         for (uint32_t i = 0; i < s->nodes; i++) {
             uint64_t has = 0;
             for (uint32_t k = 0; k < n; k++)
                 has += slow_has(s, i, &in[k]) ? in[k].bytes : 0;
-            if (s->node[i].idle && (node == UINT32_MAX || has > most || (has == most && s->node[i].idle > s->node[node].idle))) {
-                node = i;
-                most = has;
+            if (s->node[i].idle && (here == UINT32_MAX || has > here_most || (has == here_most && s->node[i].idle > s->node[here].idle))) {
+                here = i;
+                here_most = has;
             }
         }
+        all = here_most > 0 && here_most == slow_need(s, s->queue.at[w]);
+        if (w == 0 || all || here_most > most) {
+            place = w;
+            node = here;
+            most = here_most;
+        }
+    }
+    uint32_t t = slow_take(&s->queue, place);
     for (uint32_t c = 0; c < s->cores; c++) /* of a node the one that became idle last, else that which has been idle longest */
         if (s->core_free[c] && (node == UINT32_MAX || c / s->o->cores == node) &&
             (best == UINT32_MAX || (node == UINT32_MAX ? s->core_free[c] < s->core_free[best] : s->core_free[c] > s->core_free[best])))
@@ -713,6 +754,16 @@ static inline void slow_fill(slow *s)
         s->task[t].length = htc__scale_drawer_ticks(&l, htc__scale_draw(htc__scale_stream(o->seed, 0), t));
         s->task[t].size = bytes->mean_ns > 0 ? htc__scale_drawer_ticks(&b, htc__scale_draw(htc__scale_stream(o->seed, 3), t)) : 0;
     }
+    uint32_t step = (uint32_t)(s->tasks * 0.6180339887) + 1, pair = 0, seen = 0; /* the first step from there on which comes to all */
+    for (; seen < s->tasks && o->shuffled; step += seen < s->tasks)
+        for (seen = 0, pair = 0; seen == 0 || pair != 0; pair = (pair + step) % s->tasks)
+            s->pair[seen++] = pair;
+    for (uint32_t t = 0; t < s->tasks && !o->shuffled; t++)
+        s->pair[t] = t;
+    s->has_data = o->inputs && o->file_bytes;
+    for (uint32_t p = 0; p < s->phases && o->shape == HTC_SIM_DATAFLOW_PHASES; p++)
+        s->has_data |= o->phases[p].bytes.mean_ns > 0;
+    s->has_data |= o->bytes.mean_ns > 0;
     for (uint32_t f = 0; f < o->files; f++)
         s->file_at[f] = o->system == HTC_SIM_DATAFLOW_PFS || o->system == HTC_SIM_DATAFLOW_DATADIFF ? UINT32_MAX : o->scattered ? slow_drawn(s, 5, f, s->nodes) : f % s->nodes;
 }
@@ -721,10 +772,12 @@ static inline void slow_open(slow *s)
 {
     for (uint32_t i = 0; i < s->nodes; i++) {
         htc_locality_options locality = *s->o->locality;
+        htc_locality_lengths_options lengths = HTC_LOCALITY_LENGTHS_OPTIONS_INIT;
+        lengths.unknown_ns = s->o->expected_ns;
         locality.self = i;
         locality.bytes_per_s = locality.bytes_per_s ? locality.bytes_per_s : s->o->bytes_per_s;
         htc_steal_start(s->nodes, i, 0, &s->node[i].thief);
-        if (htc_locality_create(NULL, &locality, &s->node[i].policy) != HTC_OK || htc_locality_lengths_create(NULL, NULL, &s->node[i].lengths) != HTC_OK)
+        if (htc_locality_create(NULL, &locality, &s->node[i].policy) != HTC_OK || htc_locality_lengths_create(NULL, &lengths, &s->node[i].lengths) != HTC_OK)
             abort();
     }
     if (s->o->system == HTC_SIM_DATAFLOW_YARN) {
@@ -739,6 +792,9 @@ static inline void slow_happens(slow *s, const slow_event *e)
 {
     slow_node *v = &s->node[e->node < s->nodes ? e->node : 0];
     switch (e->what) {
+    case SLOW_FETCH:
+        slow_fetches(s, e);
+        break;
     case SLOW_ENDS:
         slow_ends(s, e->node, e->task);
         break;

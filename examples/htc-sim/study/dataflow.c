@@ -26,6 +26,7 @@ static const setting table[] = {
     { "machine.system", SET_CHOICE, "workers", 0, 0, "workers|datadiff|pfs|active|yarn" },
     { "machine.nodes", SET_COUNT, "100", 1, 16777216, "a number from 1 to 16777216" },
     { "machine.cores", SET_COUNT, "2", 1, 16777216, "a number from 1 to 16777216" },
+    { "machine.window", SET_COUNT, "1", 1, 1e6, "a number from 1 to 1000000" },
     { "graph.shape", SET_CHOICE, "bag", 0, 0, "bag|fanout|fanin|pipeline|mapreduce|phases|flow" },
     { "graph.degree", SET_COUNT, "10", 1, 16777216, "a number from 1 to 16777216" },
     { "graph.file", SET_FILE, NULL, 0, 0, "the name of a flow" },
@@ -43,6 +44,7 @@ static const setting table[] = {
     { "data.per_file", SET_REAL, "1", 0.000001, 1e9, "tasks that read each file" },
     { "data.file_bytes", SET_COUNT, "2M", 0, 1e15, "bytes: 4K, 10M" },
     { "data.scattered", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "data.shuffled", SET_CHOICE, "off", 0, 0, "off|on" },
     { "data.cache", SET_SIZE, "0", 0, 0, "bytes of a node: 512M, 8G; 0: none" },
     { "data.disk", SET_REAL, "0", 0, 1e15, "bytes a second; 0: at once" },
     { "data.copy_in", SET_CHOICE, "off", 0, 0, "off|on" },
@@ -50,6 +52,7 @@ static const setting table[] = {
     { "locality.ratio", SET_REAL, "0.5", 0.000001, 1e9, "a number from 0.000001" },
     { "locality.tt", SET_SPAN, "0", 0, 0, "a span; 0: 10 s, with the rule move 20 s" },
     { "locality.tt_rule", SET_CHOICE, "steal", 0, 0, "fixed|steal|move" }, /* in the order of htc_locality_tt_rule */
+    { "locality.expected", SET_SPAN, "0", 0, 0, "a span; 0: 1 s" },
     { "locality.window", SET_SPAN, "10s", 0, 0, "a span" },
     { "steal.policy", SET_POLICY, "random", HTC_REGISTRY_STEAL, 0, NULL },
     { "steal.neighbours", SET_COUNT, "0", 0, 268435456, "a number from 0 to 268435456; 0: as steal.degree says" },
@@ -127,6 +130,7 @@ static void costs_of(htc_sim_dataflow_options *o, const settings *s)
 {
     double bandwidth = settings_real(s, "cost.bandwidth");
     o->tick_ns = settings_span(s, "sim.tick");
+    o->window = (uint32_t)settings_count(s, "machine.window");
     o->latency_ns = cost_of(s, "cost.latency");
     o->bytes_per_s = bandwidth >= 1 ? (uint64_t)bandwidth : bandwidth > 0 ? 1 : UINT64_MAX;
     o->links = settings_choice(s, "cost.links");
@@ -141,6 +145,7 @@ static void costs_of(htc_sim_dataflow_options *o, const settings *s)
     o->launch_ns = settings_span(s, "cost.launch");
     o->grant_ns = settings_span(s, "cost.grant");
     o->container_ns = settings_span(s, "cost.container");
+    o->expected_ns = settings_span(s, "locality.expected");
     o->nudge_ns = settings_span(s, "steal.nudge");
     o->in_turn = settings_choice(s, "steal.ask");
 }
@@ -214,6 +219,7 @@ static int data_of(dataflow_study *d, const settings *s, htc_error *error)
     o->files = o->files ? o->files : files < 1e9 ? (uint64_t)files : 0;
     o->file_bytes = settings_count(s, "data.file_bytes");
     o->scattered = settings_choice(s, "data.scattered");
+    o->shuffled = settings_choice(s, "data.shuffled");
     o->cache_bytes = settings_size(s, "data.cache");
     o->disk_bytes_per_s = (uint64_t)settings_real(s, "data.disk");
     if (!o->inputs)
@@ -320,9 +326,9 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     return 0;
 }
 
-enum { EFFICIENCY, THROUGHPUT, UTILISATION, MAKESPAN, PER_TASK, DELAY, TURNAROUND, HITS, MOVED, PUSHED, FREED, STOLEN, STEALS, ROUNDS, CV, BOUND, BALANCED, TAIL, MEMORY, SECONDS, TASK_NS };
+enum { EFFICIENCY, THROUGHPUT, UTILISATION, MAKESPAN, PER_TASK, HELD, DELAY, TURNAROUND, HITS, MOVED, PUSHED, FREED, STOLEN, STEALS, ROUNDS, CV, BOUND, BALANCED, TAIL, MEMORY, SECONDS, TASK_NS };
 static const measure measures[] = { [EFFICIENCY] = { "efficiency", 4 }, [THROUGHPUT] = { "throughput", 2 }, [UTILISATION] = { "utilisation", 4 }, [MAKESPAN] = { "makespan_s", 3 },
-                                    [PER_TASK] = { "per_task_s", 4 },   [DELAY] = { "delay_ratio", 4 },     [TURNAROUND] = { "turnaround_s", 3 }, [HITS] = { "hits", 4 },
+                                    [PER_TASK] = { "per_task_s", 4 },   [HELD] = { "held_s", 4 },           [DELAY] = { "delay_ratio", 4 },     [TURNAROUND] = { "turnaround_s", 3 }, [HITS] = { "hits", 4 },
                                     [MOVED] = { "moved_mb", 1 },        [PUSHED] = { "pushed", 0 },         [FREED] = { "freed", 0 },             [STOLEN] = { "stolen", 0 },
                                     [STEALS] = { "steals", 0 },         [ROUNDS] = { "rounds", 0 },         [CV] = { "cv", 4 },                   [BOUND] = { "of_bound", 4 },
                                     [BALANCED] = { "balanced_s", 3 },   [TAIL] = { "tail", 4 },             [MEMORY] = { "memory_mib", 1 },       [SECONDS] = { "seconds", 2 },
@@ -340,6 +346,7 @@ static void outcome_of(const void *run, outcome *o)
     o->value[UTILISATION] = span > 0 ? r->utilisation * ran / span : 0;
     o->value[MAKESPAN] = span;
     o->value[PER_TASK] = r->scale.ended ? span * (double)r->cores / (double)r->scale.ended : 0;
+    o->value[HELD] = r->scale.ended ? r->held_s / (double)r->scale.ended : 0;
     o->value[DELAY] = r->delay_ratio;
     o->value[TURNAROUND] = r->turnaround_s;
     o->value[HITS] = r->read_bytes ? 1 - (double)r->moved_bytes / (double)r->read_bytes : 0;

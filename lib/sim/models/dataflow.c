@@ -107,27 +107,55 @@ static void hears(flow *m, uint32_t task)
 
 /* ---- it begins ---- */
 
+/* It has all that it reads at that tick. */
+static void runs(flow *m, uint32_t core, uint64_t at)
+{
+    flow_core *c = &m->core[core];
+    uint64_t   now = htc__dataflow_now(m), length = htc__dataflow_length(m, c->task), tick = m->options.tick_ns;
+    c->step = FLOW_NONE;
+    m->now.work += (double)length;
+    m->now.held += (double)(at + length - c->taken);
+    (void)htc_scale_start(m->scale, core, at - now, length);
+    if (m->options.begun)
+        m->options.begun(m->options.ctx, &(htc_sim_dataflow_task){ .size = sizeof(htc_sim_dataflow_task), .number = c->task, .node = core / m->options.cores, .taken = c->taken * tick,
+                                                                   .begin = at * tick, .end = (at + length) * tick, .read_bytes = c->needed, .moved_bytes = c->moved });
+}
+
+/* A transfer begins when the one before it is over: others may take the links in between. Behind what is read, at step n, is what is written. */
+void htc__dataflow_fetch_next(flow *m, uint32_t core)
+{
+    flow_core *c = &m->core[core];
+    uint64_t   now = htc__dataflow_now(m), at = now;
+    uint32_t   node = core / m->options.cores, n = htc__dataflow_inputs(m, c->task), writes = m->options.system == HTC_SIM_DATAFLOW_PFS && m->has_data;
+    while (c->step < n + writes) {
+        if (at > now && (c->step == n || htc__dataflow_is_far(m, node, &m->in[c->step]))) {
+            (void)htc_scale_at(m->scale, at, core);
+            return;
+        }
+        at = c->step == n ? htc__dataflow_written(m, htc__dataflow_size(m, c->task), at) : htc__dataflow_fetch(m, node, &m->in[c->step], at, &c->moved);
+        c->step++;
+    }
+    runs(m, core, at);
+}
+
 void htc__dataflow_start(flow *m, uint32_t core, uint32_t task, uint64_t delay)
 {
     uint32_t   node = core / m->options.cores, n = htc__dataflow_inputs(m, task);
     flow_core *c = &m->core[core];
-    uint64_t   length = htc__dataflow_length(m, task);
-    *c = (flow_core){ .task = task, .next = FLOW_NONE };
+    uint64_t   at = htc__dataflow_now(m) + delay + m->task;
+    *c = (flow_core){ .task = task, .next = FLOW_NONE, .taken = htc__dataflow_now(m) };
     for (uint32_t k = 0; k < n; k++)
         c->needed += m->in[k].bytes;
-    uint64_t ticks = htc__dataflow_fetch(m, node, n, delay + m->task, &c->moved);
-    if (m->options.system == HTC_SIM_DATAFLOW_PFS && m->has_data)
-        ticks = htc__dataflow_written(m, htc__dataflow_size(m, task), ticks);
     m->where[task] = node;
     m->now.started++;
     m->now.ready--;
-    m->now.work += (double)length;
-    (void)htc_scale_start(m->scale, core, ticks, length);
-    if (m->options.begun) {
-        htc_ns now = htc__dataflow_now_ns(m), tick = m->options.tick_ns;
-        m->options.begun(m->options.ctx, &(htc_sim_dataflow_task){ .size = sizeof(htc_sim_dataflow_task), .number = task, .node = node, .taken = now, .begin = now + ticks * tick,
-                                                                   .end = now + (ticks + length) * tick, .read_bytes = c->needed, .moved_bytes = c->moved });
+    if (m->has_data && htc__dataflow_is_contended(m)) {
+        (void)htc_scale_at(m->scale, at, core);
+        return;
     }
+    for (uint32_t k = 0; k < n; k++)
+        at = htc__dataflow_fetch(m, node, &m->in[k], at, &c->moved);
+    runs(m, core, at);
 }
 
 /* What LReadyQ will not be done with in time becomes anybody's. */
@@ -292,6 +320,8 @@ void htc__dataflow_event(htc_scale *scale, void *ctx, uint32_t id)
     if (id < m->node_id) {
         if (m->core[id].task == FLOW_NONE)
             htc__dataflow_container_is_up(m, id);
+        else if (m->core[id].step != FLOW_NONE)
+            htc__dataflow_fetch_next(m, id);
         else
             ends(m, id);
     } else if (id < m->task_id) {

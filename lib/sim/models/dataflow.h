@@ -35,6 +35,8 @@ typedef struct flow_queue {
     uint32_t    n, room;
 } flow_queue;
 
+/* A larger piece of memory with the same content; NULL: none, and the old one is as it was. Hosts may have memory that cannot grow in its place. */
+void      *htc__dataflow_grown(const htc_env *env, void *old, size_t old_size, size_t size);
 int        htc__dataflow_queue_put(const htc_env *env, flow_queue *q, flow_entry e); /* 0: no memory */
 flow_entry htc__dataflow_queue_first(flow_queue *q);                                 /* taken; it is not empty */
 flow_entry htc__dataflow_queue_last(flow_queue *q);
@@ -49,8 +51,9 @@ typedef struct flow_input {
 } flow_input;
 
 typedef struct flow_core {
-    uint64_t needed, moved;
-    uint32_t task, next; /* next: of the idle ones of its node */
+    uint64_t needed, moved, taken; /* bytes; the tick at which the task took it */
+    uint32_t task, next;           /* next: of the idle ones of its node */
+    uint32_t step;                 /* of what the task reads, it is about to fetch this; FLOW_NONE: it runs */
 } flow_core;
 
 typedef struct flow_node {
@@ -97,7 +100,7 @@ typedef struct flow {
     flow_phase               phase[HTC_SIM_DATAFLOW_PHASES_MAX];
     uint32_t                 phases; /* 0: the graph has none */
     flow_graph               graph;
-    uint64_t                 nodes, cores, tasks, edges, half; /* half: of the files */
+    uint64_t                 nodes, cores, tasks, edges, half, stride; /* half: of the files; stride: from a pair to that of the next task */
     uint64_t                 hop_load, hop_task, task, store, commit, give, nudge, dispatch, sample, launch, grant, container; /* ticks */
     double                   tick_bytes, disk_tick_bytes, pfs_tick_bytes; /* bytes a tick; 0: at once */
     htc__scale_drawer        length, bytes;
@@ -127,7 +130,7 @@ typedef struct flow {
         uint64_t rounds, steals, stolen, nudges, pushed, freed;
         uint64_t read_bytes, local_bytes, cached_bytes, moved_bytes;
         uint64_t idle; /* cores, with a dispatcher */
-        double   work, ready_sum, end_sum; /* ticks: lengths, when tasks became ready, when they ended */
+        double   work, held, ready_sum, end_sum; /* ticks: lengths, time in a core, when tasks became ready, when they ended */
         uint32_t phase, holders, next_holders, at_work;
         uint32_t containers;  /* that are not up yet */
         uint32_t phase_waits; /* for these: the job has ended without them */
@@ -180,13 +183,17 @@ uint64_t   htc__dataflow_inputs_max(const flow *m);
 /* Fill m->in with what a task reads; how much. */
 uint32_t htc__dataflow_inputs(flow *m, uint32_t task);
 int      htc__dataflow_has(const flow *m, uint32_t node, const flow_input *in); /* it lies there or is cached */
-/* From now + delay on, fetch all of m->in: ticks from now until it is there; moved: bytes that came from elsewhere. */
-uint64_t htc__dataflow_fetch(flow *m, uint32_t node, uint32_t n, uint64_t delay, uint64_t *moved);
+/* Does it come from elsewhere? */
+int      htc__dataflow_is_far(const flow *m, uint32_t node, const flow_input *in);
+/* Fetch it, from tick at on: from when on it is there; moved: bytes that came from elsewhere. */
+uint64_t htc__dataflow_fetch(flow *m, uint32_t node, const flow_input *in, uint64_t at, uint64_t *moved);
+/* Transfers wait for each other. */
+int      htc__dataflow_is_contended(const flow *m);
 /* What a task of this node made is there. */
 void     htc__dataflow_made(flow *m, uint32_t node, uint32_t task);
 void     htc__dataflow_next_phase(flow *m);
-/* What is made goes to the file system, ticks from now on: when it is there. */
-uint64_t htc__dataflow_written(flow *m, uint64_t bytes, uint64_t ticks);
+/* What is made goes to the file system, from tick at on: when it is there. */
+uint64_t htc__dataflow_written(flow *m, uint64_t bytes, uint64_t at);
 uint64_t htc__dataflow_transfer(double rate, uint64_t bytes); /* ticks */
 
 /* ---- dataflow.c ---- */
@@ -196,6 +203,7 @@ void     htc__dataflow_soon(const void *ctx, uint32_t id);
 void     htc__dataflow_begin(flow *m);
 uint32_t htc__dataflow_home(const flow *m, uint32_t task);
 void     htc__dataflow_start(flow *m, uint32_t node, uint32_t task, uint64_t delay);
+void     htc__dataflow_fetch_next(flow *m, uint32_t core);
 void     htc__dataflow_start_all(flow *m, uint32_t node);
 void     htc__dataflow_ready(flow *m, uint32_t task); /* counted, and queued by the system */
 void     htc__dataflow_put(flow *m, flow_queue *q, flow_entry e);

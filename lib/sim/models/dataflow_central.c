@@ -52,37 +52,66 @@ void htc__dataflow_central_ready(flow *m, uint32_t task)
     htc__dataflow_central_work(m);
 }
 
-/* Of the nodes with an idle core the one that has most of what the task reads, of equals the one with most idle cores, then the first. */
-static uint32_t node_with_data(flow *m, uint32_t task)
+/* Of the nodes with an idle core the one that has most of what the task reads, of equals the one with most idle cores, then the first; how much it has; 1: that is all. */
+static int node_with_data(flow *m, uint32_t task, uint32_t *node, uint64_t *most)
 {
-    uint32_t n = htc__dataflow_inputs(m, task), best = FLOW_NONE;
-    uint64_t most = 0;
+    uint32_t n = htc__dataflow_inputs(m, task);
+    uint64_t all = 0;
+    *node = FLOW_NONE;
+    *most = 0;
+    for (uint32_t k = 0; k < n; k++)
+        all += m->in[k].bytes;
     for (uint32_t i = 0; i < m->nodes; i++) {
         uint64_t has = 0;
         if (!m->node[i].idle)
             continue;
         for (uint32_t k = 0; k < n; k++)
             has += htc__dataflow_has(m, i, &m->in[k]) ? m->in[k].bytes : 0;
-        if (best == FLOW_NONE || has > most || (has == most && m->node[i].idle > m->node[best].idle)) {
-            best = i;
-            most = has;
+        if (*node == FLOW_NONE || has > *most || (has == *most && m->node[i].idle > m->node[*node].idle)) {
+            *node = i;
+            *most = has;
         }
     }
-    assert(best != FLOW_NONE);
-    return best;
+    assert(*node != FLOW_NONE);
+    return *most == all && all > 0;
+}
+
+/* One of the first tasks, and where it goes. */
+static uint32_t task_with_data(flow *m, uint32_t *node)
+{
+    flow_ring *q = &m->queue;
+    uint32_t   window = m->options.window < q->n ? m->options.window : q->n, best = 0, at;
+    uint64_t   most = 0, has;
+    for (uint32_t k = 0; k < (window ? window : 1); k++) {
+        int all = node_with_data(m, q->at[(q->from + k) % q->room], &at, &has);
+        if (k == 0 || has > most || all) {
+            best = k;
+            most = has;
+            *node = at;
+        }
+        if (all)
+            break;
+    }
+    uint32_t task = q->at[(q->from + best) % q->room];
+    for (uint32_t k = best; k > 0; k--)
+        q->at[(q->from + k) % q->room] = q->at[(q->from + k - 1) % q->room];
+    (void)ring_take(q);
+    return task;
 }
 
 void htc__dataflow_dispatched(flow *m)
 {
-    uint32_t task = ring_take(&m->queue), core;
+    uint32_t node, task, core;
     m->now.at_work = 0;
     m->now.idle--;
     if (diffuses(m)) {
-        flow_node *v = &m->node[node_with_data(m, task)];
+        task = task_with_data(m, &node);
+        flow_node *v = &m->node[node];
         core = v->idle_first;
         v->idle_first = m->core[core].next;
         v->idle--;
     } else {
+        task = ring_take(&m->queue);
         core = ring_take(&m->free_cores);
     }
     htc_scale_messages(m->scale, 2, 2, 0); /* the task, and later its end */

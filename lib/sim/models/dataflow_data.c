@@ -16,8 +16,9 @@ static uint32_t add_files(const flow *m, uint32_t task, uint32_t n)
     if (o->inputs == HTC_SIM_DATAFLOW_ONE_FILE && htc__dataflow_parents(m, task) == 0)
         m->in[n++] = input_of(m, (uint32_t)(m->tasks + task % o->files), o->file_bytes);
     if (o->inputs == HTC_SIM_DATAFLOW_PAIRS) {
-        m->in[n++] = input_of(m, (uint32_t)(m->tasks + task / m->half % m->half), o->file_bytes);
-        m->in[n++] = input_of(m, (uint32_t)(m->tasks + m->half + task % m->half), o->file_bytes);
+        uint64_t pair = task * m->stride % m->tasks;
+        m->in[n++] = input_of(m, (uint32_t)(m->tasks + pair / m->half % m->half), o->file_bytes);
+        m->in[n++] = input_of(m, (uint32_t)(m->tasks + m->half + pair % m->half), o->file_bytes);
     }
     return n;
 }
@@ -124,7 +125,7 @@ static int room_for_copy(flow *m)
     if (m->copy_free != FLOW_NONE || m->copies < m->copies_room)
         return 1;
     uint32_t   room = m->copies_room ? 2 * m->copies_room : 1024;
-    flow_copy *more = room > m->copies_room ? htc__resize_raw(&m->env, m->copy, m->copies_room * sizeof *more, room * sizeof *more) : NULL;
+    flow_copy *more = room > m->copies_room ? htc__dataflow_grown(&m->env, m->copy, m->copies_room * sizeof *more, room * sizeof *more) : NULL;
     if (!more)
         return 0;
     m->copy = more;
@@ -210,38 +211,50 @@ static uint64_t from_file_system(flow *m, uint64_t bytes, uint64_t at)
     return begin + take + htc_scale_ticks(m->scale, m->options.latency_ns);
 }
 
-uint64_t htc__dataflow_written(flow *m, uint64_t bytes, uint64_t ticks)
+uint64_t htc__dataflow_written(flow *m, uint64_t bytes, uint64_t at)
 {
-    uint64_t now = htc__dataflow_now(m);
-    return bytes ? from_file_system(m, bytes, now + ticks) - now : ticks;
+    return bytes ? from_file_system(m, bytes, at) : at;
 }
 
-uint64_t htc__dataflow_fetch(flow *m, uint32_t node, uint32_t n, uint64_t delay, uint64_t *moved)
+int htc__dataflow_is_contended(const flow *m)
 {
-    uint64_t now = htc__dataflow_now(m), at = now + delay;
-    uint32_t system = m->options.system;
-    for (uint32_t i = 0; i < n; i++) {
-        const flow_input *in = &m->in[i];
-        m->now.read_bytes += in->bytes;
-        if (in->bytes == 0)
-            continue;
-        uint32_t c = copy_of(m, node, in->object);
-        if (system == HTC_SIM_DATAFLOW_ACTIVE || (system != HTC_SIM_DATAFLOW_PFS && in->node == node)) {
-            m->now.local_bytes += in->bytes;
-            at += htc__dataflow_transfer(m->disk_tick_bytes, in->bytes);
-        } else if (c != FLOW_NONE) {
-            m->now.cached_bytes += in->bytes;
-            at += htc__dataflow_transfer(m->disk_tick_bytes, in->bytes);
-            unlink_copy(m, c);
-            link_copy(m, c);
-        } else {
-            int is_file = in->object != FLOW_NONE && in->object >= m->tasks;
-            *moved += in->bytes;
-            m->now.moved_bytes += in->bytes;
-            at = system == HTC_SIM_DATAFLOW_PFS || (system == HTC_SIM_DATAFLOW_DATADIFF && is_file) ? from_file_system(m, in->bytes, at) : from_node(m, node, in, at);
-            if (system != HTC_SIM_DATAFLOW_PFS && m->options.cache_bytes)
-                keep_copy(m, node, in);
-        }
+    return m->options.links != HTC_SIM_DATAFLOW_FREE || m->options.system == HTC_SIM_DATAFLOW_PFS || m->options.system == HTC_SIM_DATAFLOW_DATADIFF;
+}
+
+int htc__dataflow_is_far(const flow *m, uint32_t node, const flow_input *in)
+{
+    if (in->bytes == 0 || m->options.system == HTC_SIM_DATAFLOW_ACTIVE)
+        return 0;
+    return m->options.system == HTC_SIM_DATAFLOW_PFS || !htc__dataflow_has(m, node, in);
+}
+
+/* What is on its way to a node counts as there. */
+static uint64_t fetch_far(flow *m, uint32_t node, const flow_input *in, uint64_t at)
+{
+    int is_file = in->object != FLOW_NONE && in->object >= m->tasks, system = (int)m->options.system;
+    m->now.moved_bytes += in->bytes;
+    at = system == HTC_SIM_DATAFLOW_PFS || (system == HTC_SIM_DATAFLOW_DATADIFF && is_file) ? from_file_system(m, in->bytes, at) : from_node(m, node, in, at);
+    if (system != HTC_SIM_DATAFLOW_PFS && m->options.cache_bytes)
+        keep_copy(m, node, in);
+    return at;
+}
+
+uint64_t htc__dataflow_fetch(flow *m, uint32_t node, const flow_input *in, uint64_t at, uint64_t *moved)
+{
+    uint32_t c;
+    m->now.read_bytes += in->bytes;
+    if (htc__dataflow_is_far(m, node, in)) {
+        *moved += in->bytes;
+        return fetch_far(m, node, in, at);
     }
-    return at - now;
+    if (in->bytes == 0)
+        return at;
+    if (in->node != node && m->options.system != HTC_SIM_DATAFLOW_ACTIVE && (c = copy_of(m, node, in->object)) != FLOW_NONE) {
+        m->now.cached_bytes += in->bytes;
+        unlink_copy(m, c);
+        link_copy(m, c);
+    } else {
+        m->now.local_bytes += in->bytes;
+    }
+    return at + htc__dataflow_transfer(m->disk_tick_bytes, in->bytes);
 }

@@ -1,5 +1,6 @@
 /* A queue with two ends: a min-max heap (Atkinson, Sack, Santoro, Strothotte, 1986). Entries at even depths are before all below them, those at odd depths after. */
 #include <assert.h>
+#include <string.h>
 
 #include "sim/models/dataflow.h"
 
@@ -37,11 +38,21 @@ static void rise(flow_entry *at, uint32_t i, int even)
     }
 }
 
+void *htc__dataflow_grown(const htc_env *env, void *old, size_t old_size, size_t size)
+{
+    void *more = htc__alloc_raw(env, size);
+    if (more && old_size)
+        memcpy(more, old, old_size);
+    if (more)
+        htc__free(env, old, old_size);
+    return more;
+}
+
 int htc__dataflow_queue_put(const htc_env *env, flow_queue *q, flow_entry e)
 {
     if (q->n == q->room) {
         uint32_t    room = q->room ? 2 * q->room : 8;
-        flow_entry *more = htc__resize_raw(env, q->at, q->room * sizeof *more, (size_t)room * sizeof *more);
+        flow_entry *more = htc__dataflow_grown(env, q->at, q->room * sizeof *more, (size_t)room * sizeof *more);
         if (!more)
             return 0;
         q->at = more;

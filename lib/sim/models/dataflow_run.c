@@ -34,7 +34,7 @@ static htc_status copy_options(const htc_sim_dataflow_options *in, htc_sim_dataf
     int knows_itself = o->shape == HTC_SIM_DATAFLOW_PHASES || o->shape == HTC_SIM_DATAFLOW_FLOW || o->shape == HTC_SIM_DATAFLOW_DAG;
     if (o->system > HTC_SIM_DATAFLOW_YARN || o->shape > HTC_SIM_DATAFLOW_DAG || o->layout > HTC_SIM_DATAFLOW_RANDOM || o->inputs > HTC_SIM_DATAFLOW_PAIRS ||
         o->links > HTC_SIM_DATAFLOW_BOTH || o->nodes < 1 || o->cores < 1 || o->nodes > HTC_SIM_DATAFLOW_CORES_MAX || o->cores > HTC_SIM_DATAFLOW_CORES_MAX / o->nodes ||
-        o->in_turn > 1 || o->scattered > 1 || o->reserved || (!knows_itself && (o->tasks < 1 || o->tasks > HTC_SIM_DATAFLOW_TASKS_MAX)) ||
+        o->in_turn > 1 || o->scattered > 1 || o->shuffled > 1 || o->reserved || (!knows_itself && (o->tasks < 1 || o->tasks > HTC_SIM_DATAFLOW_TASKS_MAX)) ||
         htc_scale_law_check(&o->length) != HTC_OK || htc_scale_law_check(&o->bytes) != HTC_OK || o->files > HTC_SIM_DATAFLOW_TASKS_MAX ||
         (o->inputs == HTC_SIM_DATAFLOW_ONE_FILE && o->files < 1) || (o->inputs == HTC_SIM_DATAFLOW_PAIRS && (o->files < 2 || o->files % 2)) ||
         o->latency_ns > HTC_NEVER / 4096 || o->commit_ns > HTC_NEVER / 4096)
@@ -67,6 +67,21 @@ static htc_status copy_policies(flow *m)
     return status;
 }
 
+/* Near the golden section of n, and without a factor of it: multiples of it modulo n are all numbers below n, neighbours far apart. */
+static uint64_t stride_of(uint64_t n)
+{
+    for (uint64_t stride = (uint64_t)((double)n * 0.6180339887) + 1;; stride++) {
+        uint64_t a = n, b = stride;
+        while (b) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1)
+            return stride;
+    }
+}
+
 htc_status htc__dataflow_known(const htc_env *env, const htc_sim_dataflow_options *options, flow *m, htc_error *error)
 {
     *m = (flow){ .copy_free = FLOW_NONE };
@@ -89,6 +104,7 @@ htc_status htc__dataflow_known(const htc_env *env, const htc_sim_dataflow_option
     m->records_stream = htc__scale_stream(o->seed, FLOW_RECORDS);
     if ((status = htc__dataflow_graph_open(m, error)) != HTC_OK)
         return status;
+    m->stride = o->shuffled ? stride_of(m->tasks) : 1;
     m->node_id = m->cores;
     m->task_id = m->node_id + m->nodes * FLOW_NODE_IDS;
     m->run_id = m->task_id + m->tasks;
@@ -209,6 +225,7 @@ static htc_status open_node(flow *m, uint32_t i)
     htc_locality_options         locality = m->locality;
     locality.self = i;
     lengths.kinds_max = m->graph.tasks ? 1024 : m->phases > 1 ? m->phases : 1;
+    lengths.unknown_ns = m->options.expected_ns;
     v->newest = v->oldest = v->idle_first = v->other = FLOW_NONE;
     for (uint32_t c = m->options.cores; c-- > 0;)
         htc__dataflow_idle(m, i * m->options.cores + c);
@@ -366,6 +383,7 @@ static htc_status tell(flow *m, htc_sim_dataflow_report *r, htc_error *error)
     if (path < 0)
         return htc__error(error, path < -1 ? HTC_ECYCLE : HTC_ENOMEM, path < -1 ? "tasks of the graph wait for each other" : "no memory for the longest path");
     path = path > longest ? path : longest;
+    r->held_s = m->now.held * tick;
     r->ideal_s = (path > share ? path : share) * tick;
     if (span > 0) {
         r->throughput = (double)r->scale.ended / span;
