@@ -115,6 +115,24 @@ for page in htc-kvd.8 htc-gateway.8 htc-agent.8 htc-fn.8 htc-sim.1; do
     grep -qE '^\.SH EXIT STATUS' "doc/man/$page" || wrong "$page does not say with what $program ends"
 done
 
+# The completion of htc-sim asks the program.
+source examples/completion/htc-sim.bash
+complete_sim() # WORDS...: what is offered for the last one
+{
+    COMP_WORDS=("$bin/htc-sim" "$@")
+    COMP_CWORD=$#
+    COMPREPLY=()
+    _htc_sim
+    printf '%s\n' "${COMPREPLY[@]}"
+}
+[ "$(complete_sim fl)" = flow ] || wrong "the completion of htc-sim does not know flow: $(complete_sim fl)"
+for command in $(complete_sim '' | grep -v '^--'); do
+    [ "$(complete_sim "$command" -- | sort)" = "$("$bin/htc-sim" "$command" --help | grep -oE '^  --[a-z-]+' | tr -d ' ' | sort)" ] ||
+        wrong "the completion offers other options of htc-sim $command than it has"
+done
+[ "$(complete_sim jobs --set cost.lat)" = cost.latency= ] || wrong "the completion does not know a key without an option"
+[ "$(complete_sim jobs --vary machine.par)" = machine.partition= ] || wrong "the completion does not know a key with an option"
+
 # A variable that a program reads has a paragraph below ENVIRONMENT.
 environment() { plain "doc/man/$1" | sed -n '/^\.SH ENVIRONMENT$/,/^\.SH [^E]/p'; }
 while read -r page folders; do
