@@ -172,6 +172,14 @@ htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const cha
     return HTC_OK;
 }
 
+htc_status htc_daemon_check_policies(htc_daemon *d)
+{
+    htc_registry *unused = NULL;
+    htc_status    s = htc_config_policies(d->config, &unused, &d->error);
+    htc_registry_destroy(unused);
+    return s;
+}
+
 htc_status htc_daemon_keys(htc_daemon *d, htc_host *host, uint32_t once, htc_host_keys **out)
 {
     const char           *key = htc_state_path(d->state, HTC_STATE_KEY), *ring = htc_state_path(d->state, HTC_STATE_RING);

@@ -33,6 +33,8 @@ typedef struct htc_daemon {
 htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *allowed, htc_daemon_options *o);
 /* Opens state directory (which exists), configuration and log file (log/NAME.log). */
 htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const char *log_name);
+/* Policies of files are for agents. Who starts agents looks whether they can be had. */
+htc_status htc_daemon_check_policies(htc_daemon *d);
 /* The system's own keys, in the state directory: made if they are missing. Files that others change are read anew. once: who shows a one-time
  * secret is enrolled. */
 htc_status htc_daemon_keys(htc_daemon *d, htc_host *host, uint32_t once, htc_host_keys **out);

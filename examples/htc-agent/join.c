@@ -203,6 +203,8 @@ htc_status join_serve(htc_daemon *d, const htc_daemon_options *o)
     if (s == HTC_ELOCKED)
         snprintf(d->error.hint, sizeof d->error.hint, "give each host that joins, and each system, a directory of its own: --dir DIR");
     if (s == HTC_OK)
+        s = htc_daemon_check_policies(d);
+    if (s == HTC_OK)
         s = run(&j, &hands, &joined);
     if (s != HTC_OK && joined && htc_joined_reason(joined)[0])
         snprintf(d->error.text, sizeof d->error.text, "%.250s", htc_joined_reason(joined));

@@ -114,6 +114,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     htc_host_keys  *keys = NULL;
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
+    htc_registry   *policies = NULL;
     char            slot[4400], node[64], store[300], work[300], functions[4096], objects[4600];
     uint32_t        slots = o->slots ? (uint32_t)strtoul(o->slots, NULL, 10) : 1;
     const char     *pass[257] = { NULL }, *seen[257] = { NULL };
@@ -165,12 +166,16 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     if (s == HTC_OK)
         s = open_to_workers(d, o, host, keys, slot, store, work, &options);
     if (s == HTC_OK)
+        s = htc_config_policies(d->config, &policies, &d->error);
+    options.policies = policies;
+    if (s == HTC_OK)
         s = htc_agent_create(&d->env, &options, &agent);
     if (s == HTC_OK)
         s = htc_host_run(host, htc_agent_ops(), agent);
     htc_host_destroy(host);
     htc_agent_host_destroy(hands);
     htc_agent_ops()->destroy(agent);
+    htc_registry_destroy(policies);
     return s;
 }
 

@@ -158,6 +158,8 @@ int main(int argc, char **argv)
     if (s == HTC_OK && o.slots)
         s = set_slots(&d, o.slots);
     if (s == HTC_OK)
+        s = htc_daemon_check_policies(&d);
+    if (s == HTC_OK)
         s = serve(&d, &o);
     return htc_daemon_close(&d, s);
 }

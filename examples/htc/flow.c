@@ -51,7 +51,7 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { RUNS, { "watch", 0, OPT_FLAG, &k->watch, NULL, "show how it gets on, also where no terminal is" } },
         { OF(RUN), { "scratch", 0, OPT_FLAG, &k->scratch, NULL, "run each task in a directory of its own: bring what it reads (in=), keep what it makes (out=)" } },
         { RUNS | OF(SET), { "policy", 0, OPT_TEXT, &k->policy, "NAME", "where tasks wait that read files: flds, rlds, mdl or mlb (flds)" } },
-        { RUNS | OF(SET), { "steal", 0, OPT_TEXT, &k->steal, "NAME", "whom idle workers ask: random, static, near, mesh-2d, mesh-3d, one, two, log2 or sqrt" } },
+        { RUNS | OF(SET), { "steal", 0, OPT_TEXT, &k->steal, "NAME", "whom idle workers ask: random, static, near, mesh-2d, mesh-3d, one, two, log2, sqrt, or of agent.policy_from" } },
         { OF(RUN), { "layout", 0, OPT_TEXT, &k->layout, "HOW", "where tasks begin: each (slot has as many), one (agent has them) or random (each)" } },
         { OF(RUN), { "tt", 0, OPT_TEXT, &k->tt, "TIME[:RULE]", "of flds: tasks that wait longer may be stolen (10s); RULE: fixed, steal or move" } },
         { OF(RUN), { "open", 0, OPT_FLAG, &k->open, NULL, "take tasks while it runs (htc flow add), until htc flow close" } },
@@ -113,6 +113,7 @@ htc_status run_flow(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = subcommands[which].run(&k);
     htc_store_close(k.store);
+    htc_registry_destroy(k.policies);
     words_free(&k.programs);
     words_free(&k.w);
     return s;

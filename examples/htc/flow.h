@@ -21,6 +21,7 @@ typedef struct flow_call {
     int64_t     agents, tries, max_fails, slots, limit;
     uint32_t    open, close, detach, watch, scratch, keep, failed, tiles, errors, all, mute;
     htc_store  *store;
+    htc_registry *policies; /* names that --steal may be; NULL: those of the library */
 } flow_call;
 
 /* A number with ns, us, ms, s, m, h or d; alone it is in seconds. 0: it is none. */
@@ -47,6 +48,7 @@ htc_status flow_cancel(flow_call *k);
 htc_status flow_set(flow_call *k);
 htc_status flow_rm(flow_call *k);
 htc_status flow_open_store(flow_call *k);
+htc_status flow_policies(flow_call *k); /* DIR/htc.ini may name files that add some to --steal */
 htc_status flow_number(flow_call *k, const char *word, uint64_t *id);
 const char *flow_state_name(const htc_flows_view *v);
 json_t    *flow_view_json(uint64_t id, const htc_flows_view *v);

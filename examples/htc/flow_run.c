@@ -246,7 +246,10 @@ static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
     o.max_fails = k->max_fails > 0 ? (uint64_t)k->max_fails : 0;
     o.policy = k->policy;
     o.steal = k->steal;
-    htc_status s = k->tt ? read_tt(k, &o) : HTC_OK;
+    htc_status s = flow_policies(k);
+    o.policies = k->policies;
+    if (s == HTC_OK && k->tt)
+        s = read_tt(k, &o);
     if (s == HTC_OK && k->layout)
         s = read_layout(k, &o);
     if (s != HTC_OK)

@@ -4,6 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "htcsched/config.h"
+#include "htcsched/steal.h"
 
 htc_status flow_open_store(flow_call *k)
 {
@@ -150,6 +154,27 @@ htc_status flow_tasks(flow_call *k)
 
 /* ---- cancelled, removed ---- */
 
+htc_status flow_policies(flow_call *k)
+{
+    const htc_steal_policy *there;
+    htc_config             *config = NULL;
+    htc_registry           *known = NULL;
+    char                   *path = k->steal && !k->policies ? must_print("%s/htc.ini", k->c->dir) : NULL;
+    htc_status              s = HTC_OK;
+    if (path && access(path, R_OK) == 0) {
+        s = htc_config_load(NULL, path, &config, &k->c->error);
+        if (s == HTC_OK)
+            s = htc_config_policies(config, &k->policies, &k->c->error);
+        htc_config_destroy(config);
+    }
+    free(path);
+    /* What is of the library needs none of these files. */
+    if (s != HTC_OK && htc_registry_create(NULL, &known) == HTC_OK && htc_registry_add_builtin(known) == HTC_OK && htc_steal_find(known, k->steal, &there) == HTC_OK)
+        s = HTC_OK;
+    htc_registry_destroy(known);
+    return s;
+}
+
 htc_status flow_set(flow_call *k)
 {
     htc_flows_view v = { .size = sizeof v };
@@ -158,9 +183,11 @@ htc_status flow_set(flow_call *k)
     if (s == HTC_OK && !k->policy && !k->steal)
         s = cli_error(k->c, HTC_EUSAGE, "", "--policy mdl, or --steal near", "what is to be set is missing");
     if (s == HTC_OK)
+        s = flow_policies(k);
+    if (s == HTC_OK)
         s = flow_open_store(k);
     if (s == HTC_OK)
-        s = htc_flows_set(k->store, id, k->policy, k->steal, &k->c->error);
+        s = htc_flows_set_of(k->store, id, k->policy, k->steal, k->policies, &k->c->error);
     if (s == HTC_OK)
         s = htc_flows_look(k->store, id, &v, &k->c->error);
     if (s == HTC_OK && k->c->json)

@@ -50,8 +50,12 @@ static htc_status find_config(cli *c, const up_options *o, htc_state *state, cha
     *path = NULL;
     if (!o->config && access(named, F_OK) != 0)
         return HTC_OK;
-    htc_config *config;
-    htc_status  s = htc_config_load(&plain, named, &config, &c->error);
+    htc_config   *config;
+    htc_registry *policies = NULL; /* of files: whether they can be had is told here, and not in a log */
+    htc_status    s = htc_config_load(&plain, named, &config, &c->error);
+    if (s == HTC_OK && (s = htc_config_policies(config, &policies, &c->error)) != HTC_OK)
+        htc_config_destroy(config);
+    htc_registry_destroy(policies);
     if (s != HTC_OK)
         return s;
     if (htc_config_number(config, "server.others"))

@@ -12,6 +12,7 @@
 #define HTCSCHED_AGENT_H
 
 #include "htcsched/machine.h"
+#include "htcsched/registry.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,7 @@ typedef struct htc_agent_options {
     const char *address; /**< where other workers of a flow reach this agent: connections to there are this machine's; copied; NULL: as
                               store. Since: 0.2 */
     uint64_t    cache_bytes; /**< htc_worker_options.cache_bytes of its flows; 0: 1 GiB. Since: 0.2 */
+    const htc_registry *policies; /**< htc_worker_options.policies of its flows; kept; NULL: those of the library. Since: 0.2 */
 } htc_agent_options;
 
 /** An agent, as a machine: self of htc_agent_ops. */

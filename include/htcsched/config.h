@@ -10,6 +10,7 @@
 #define HTCSCHED_CONFIG_H
 
 #include "htcsched/gateway.h"
+#include "htcsched/registry.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -188,6 +189,18 @@ typedef enum htc_durability {
  * Cost: O(keys).   Since: 0.1
  */
 HTC_API uint32_t htc_config_durability(const htc_config *config);
+
+/**
+ * The policies of the library and those of the files that agent.policy_from names, which are to be trusted (HTC_POLICY_TRUSTED).
+ *
+ * @param[in]  config  borrowed; its environment is that of the registry, and outlives it
+ * @param[out] out     gives: htc_registry_destroy; untouched on failure
+ * @param[out] error   where: the file; NULL is fine
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL; as htc_policy_load
+ *
+ * Cost: that of loading them, the first time.   Since: 0.2
+ */
+HTC_API htc_status htc_config_policies(const htc_config *config, htc_registry **out, htc_error *error);
 
 /**
  * Fill the policy part of a gateway's options: sites, fair, agent, task, split.

@@ -34,6 +34,7 @@
 #define HTCSCHED_FLOWS_H
 
 #include "htcsched/flow.h"
+#include "htcsched/registry.h"
 #include "htcsched/store.h"
 
 #ifdef __cplusplus
@@ -67,10 +68,11 @@ typedef struct htc_flows_options {
     uint64_t    bytes_per_s; /**< between two nodes, for these policies; 0: 125,000,000 */
     uint32_t    owner;     /**< HTC_FLOW_USER of its number (htcsched/work.h) */
     uint32_t    layout;    /**< htc_flows_layout: where tasks are at first */
+    const htc_registry *policies; /**< names that steal may be; its workers have to know them too (htc_worker_options.policies); borrowed. NULL: those of the library */
 } htc_flows_options;
 
 /** Options that are all default. */
-#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
+#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL }
 
 /** Where a flow stands. */
 typedef enum htc_flows_state {
@@ -272,6 +274,21 @@ HTC_API htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, 
  * Cost: two round trips.   Since: 0.2
  */
 HTC_API htc_status htc_flows_set(htc_store *store, uint64_t id, const char *policy, const char *steal, htc_error *error);
+
+/**
+ * htc_flows_set with names of a registry.
+ *
+ * @param[in,out] store     as htc_flows_set
+ * @param[in]     id        as htc_flows_set
+ * @param[in]     policy    as htc_flows_set
+ * @param[in]     steal     a steal policy of the registry; "": the default; NULL: as it is
+ * @param[in]     policies  as htc_flows_options.policies
+ * @param[out]    error     as htc_flows_set
+ * @return as htc_flows_set
+ *
+ * Cost: as htc_flows_set.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_set_of(htc_store *store, uint64_t id, const char *policy, const char *steal, const htc_registry *policies, htc_error *error);
 
 /**
  * How a flow stands. Counts of one that runs may be behind what has happened, never ahead; with inserted tasks each by so many more.

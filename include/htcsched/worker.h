@@ -67,10 +67,11 @@ typedef struct htc_worker_options {
                                       is no HTC_OUT_STOP, and htc_worker_stopped says so */
     uint64_t    cache_bytes;     /**< of what tasks read, kept here beside what they make while the flow runs; 0: 1 GiB */
     const char *user;            /**< whose tasks they are, where the flow does not say it (htc_flows_options.user), at most 63 bytes; copied; NULL: "" */
+    const htc_registry *policies; /**< of stealing, by the names that flows have; kept. NULL: those of the library */
 } htc_worker_options;
 
 /** Options with every default; flow, id, address, store_client_id and store_peer are to be set. */
-#define HTC_WORKER_OPTIONS_INIT { sizeof(htc_worker_options), 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, 0, NULL }
+#define HTC_WORKER_OPTIONS_INIT { sizeof(htc_worker_options), 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, 0, NULL, NULL }
 
 /** What a worker has done, and where it stands. */
 typedef struct htc_worker_figures {

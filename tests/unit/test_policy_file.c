@@ -8,6 +8,7 @@
 #include "expect.h"
 
 #include "alloc_fail.h"
+#include "htcsched/config.h"
 #include "htcsched/policy_file.h"
 #include "htcsched/steal.h"
 
@@ -119,6 +120,27 @@ static void copy_to(const char *path, mode_t mode)
     cr_assert(system(command) == 0 && chmod(path, mode) == 0);
 }
 
+/* What htc.ini names: with the library's, in one registry. */
+static void check_configured(const char *path)
+{
+    char                    text[200];
+    htc_config             *config = NULL;
+    htc_registry           *r = NULL;
+    const htc_steal_policy *found;
+    htc_error               e;
+    snprintf(text, sizeof text, "[agent]\npolicy_from = %s\n", path);
+    cr_assert(htc_config_parse(NULL, htc_bytes_of(text), "htc.ini", &config, &e) == HTC_OK);
+    cr_assert(eq(int, htc_config_policies(config, &r, &e), HTC_OK), "%s", e.text);
+    cr_expect(htc_steal_find(r, "counting", &found) == HTC_OK && htc_steal_find(r, "near", &found) == HTC_OK);
+    htc_registry_destroy(r);
+    htc_config_destroy(config);
+    snprintf(text, sizeof text, "[agent]\npolicy_from = %s, %s/none.so\n", path, path);
+    cr_assert(htc_config_parse(NULL, htc_bytes_of(text), "htc.ini", &config, &e) == HTC_OK);
+    r = NULL;
+    cr_expect(htc_config_policies(config, &r, &e) == HTC_EINPUT && !r && strstr(e.where, "/none.so") && e.text[0]);
+    htc_config_destroy(config);
+}
+
 /* A daemon loads what nobody else can have written. */
 Test(policy_file, trusts_what_others_cannot_write)
 {
@@ -132,11 +154,12 @@ Test(policy_file, trusts_what_others_cannot_write)
     cr_assert(symlink(path, link) == 0);
     cr_assert(chmod(path, 0775) == 0);
     cr_expect(eq(int, htc_policy_load(r, path, HTC_POLICY_TRUSTED, &e), HTC_EDENIED), "its group can write to it");
-    cr_expect(strstr(e.text, "others can write to it") && strstr(e.text, path) && strstr(e.hint, "chmod go-w"), "%s -> %s", e.text, e.hint);
+    cr_expect(strcmp(e.text, "it belongs to another user, or others can write to it") == 0 && strcmp(e.where, path) == 0 && strstr(e.hint, "chmod go-w"), "%s: %s -> %s", e.where, e.text, e.hint);
     cr_assert(chmod(path, 0757) == 0);
     cr_expect(eq(int, htc_policy_load(r, link, HTC_POLICY_TRUSTED, &e), HTC_EDENIED), "everybody can write to what the link leads to");
     cr_assert(chmod(path, 0755) == 0 && chmod(dir, 0777) == 0);
     cr_expect(eq(int, htc_policy_load(r, path, HTC_POLICY_TRUSTED, &e), HTC_EDENIED), "everybody can put another file in its place");
+    cr_expect(strstr(e.text, dir) && strstr(e.text, "others can write to it"), "%s", e.text);
     cr_assert(chmod(dir, 0700) == 0);
     if (geteuid() == 0) {
         cr_assert(chown(path, 12345, 12345) == 0);
@@ -144,6 +167,7 @@ Test(policy_file, trusts_what_others_cannot_write)
         cr_assert(chown(path, 0, 0) == 0);
     }
     cr_expect(eq(int, htc_policy_load(r, path, HTC_POLICY_TRUSTED, &e), HTC_OK), "%s", e.text);
+    check_configured(path);
     unlink(link);
     unlink(path);
     rmdir(dir);

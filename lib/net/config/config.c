@@ -13,6 +13,7 @@
 
 #include "core/util.h"
 #include "htcsched/config.h"
+#include "htcsched/policy_file.h"
 #include "net/loop/address.h"
 #include "net/loop/host_private.h"
 #include "net/files/proc.h"
@@ -52,6 +53,7 @@ static const struct key {
     { "agent.slots_max", NUMBER, "64", "1 to 64", 1, 64 },
     { "agent.prefetch", AUTO_NUMBER, "auto", "auto or 1 to 64", 1, 64 },
     { "agent.kill_after_s", SECONDS, "10", "0.01 to 3600 seconds", 0.01, 3600 },
+    { "agent.policy_from", LIST, "", "paths of shared objects separated by commas", 0, 0 },
     { "agent.orphan_after_s", SECONDS, "60", "0.1 to 86400 seconds", 0.1, 86400 },
     { "task.max_attempts", NUMBER, "3", "1 to 1000", 1, 1000 },
     { "task.max_lost", NUMBER, "20", "1 to 100000", 1, 100000 },
@@ -567,6 +569,26 @@ const char *htc_config_key(size_t i, const char **allowed, const char **fallback
     if (fallback)
         *fallback = keys[i].fallback;
     return keys[i].name;
+}
+
+htc_status htc_config_policies(const htc_config *c, htc_registry **out, htc_error *error)
+{
+    htc_registry *r = NULL;
+    const char   *file;
+    if (!c || !out)
+        return htc__error(error, HTC_EINVAL, "no configuration");
+    htc_status status = htc_registry_create(c->env, &r);
+    if (status == HTC_OK)
+        status = htc_registry_add_builtin(r);
+    if (status != HTC_OK)
+        (void)htc__error(error, status, "%s", htc_strerror(status));
+    for (size_t i = 0; status == HTC_OK && (file = htc_config_item(c, "agent.policy_from", i)); i++)
+        status = htc_policy_load(r, file, HTC_POLICY_TRUSTED, error);
+    if (status == HTC_OK)
+        *out = r;
+    else
+        htc_registry_destroy(r);
+    return status;
 }
 
 uint32_t htc_config_durability(const htc_config *c)

@@ -45,7 +45,7 @@ static htc_status check_trusted(char *path, htc_error *error)
         char kept = path[n];
         path[n] = '\0';
         int good = is_trusted(path, folder);
-        snprintf(text, sizeof text, "%.200s belongs to another user, or others can write to it", path);
+        snprintf(text, sizeof text, "%.200s belongs to another user, or others can write to it", folder ? path : "it");
         path[n] = kept;
         if (!good)
             return refuse(error, HTC_EDENIED, "chown it to root or to the user of this process, and chmod go-w", text);

@@ -243,7 +243,8 @@ htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, htc_erro
 }
 
 typedef struct new_policies {
-    const char *policy, *steal;
+    const char         *policy, *steal;
+    const htc_registry *policies;
 } new_policies;
 
 static htc_status policies_set(flow *f, const void *ctx, htc_error *error)
@@ -251,12 +252,17 @@ static htc_status policies_set(flow *f, const void *ctx, htc_error *error)
     const new_policies *p = ctx;
     if (f->state != FLOW_RUNNING && f->state != FLOW_BUILDING)
         return htc__error(error, HTC_EBUSY, "the flow has ended");
-    return htc__submission_policy(f, p->policy, p->steal, error);
+    return htc__submission_policy(f, p->policy, p->steal, p->policies, error);
 }
 
 htc_status htc_flows_set(htc_store *store, uint64_t id, const char *policy, const char *steal, htc_error *error)
 {
-    return store ? htc__flows_header_change(store, id, policies_set, &(new_policies){ policy, steal }, error) : HTC_EINVAL;
+    return htc_flows_set_of(store, id, policy, steal, NULL, error);
+}
+
+htc_status htc_flows_set_of(htc_store *store, uint64_t id, const char *policy, const char *steal, const htc_registry *policies, htc_error *error)
+{
+    return store ? htc__flows_header_change(store, id, policies_set, &(new_policies){ policy, steal, policies }, error) : HTC_EINVAL;
 }
 
 /* ---- looked at ---- */

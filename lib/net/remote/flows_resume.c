@@ -239,7 +239,7 @@ htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_flows_opt
     if (status == HTC_OK && h.f.state != FLOW_ENDED)
         status = htc__error(error, HTC_EBUSY, "flow %llu has not ended: cancel it first, or wait for its end", (unsigned long long)from);
     if (status == HTC_OK)
-        status = htc__submission_policy(&h.f, o.policy, o.steal, error);
+        status = htc__submission_policy(&h.f, o.policy, o.steal, o.policies, error);
     if (status == HTC_OK)
         status = (h.f.kind == FLOW_GRAPH ? resume_graph : resume_bag)(&n, &h.f, &missing, error);
     if (n.id)

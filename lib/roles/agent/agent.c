@@ -59,6 +59,7 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     a->memory = o.memory;
     a->cores = o.cores;
     a->cache_bytes = o.cache_bytes;
+    a->policies = o.policies;
     a->holder.stage_retry = o.stage_retry ? o.stage_retry : 3;
     memcpy(a->holder.node, node, strlen(node) + 1);
     a->holder.retry_ns = or_default(o.retry_ns, HTC_SECOND);

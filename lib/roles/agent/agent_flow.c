@@ -231,7 +231,7 @@ static void worker_begin(htc_agent *a, agent_flow *f)
 {
     htc_worker_options o = { .size = sizeof o, .flow = f->flow, .id = a->id, .address = a->address, .store_peer = f->store_peer,
                               .store_client_id = htc_rng_next(a->env.rng) | 1, .node = a->holder.node, .calls_from = f->number << NUMBERS, .within = 1, .cache_bytes = a->cache_bytes,
-                              .user = user_of(a, f->flow) };
+                              .user = user_of(a, f->flow), .policies = a->policies };
     htc_status          status = htc_worker_create(&a->env, &o, &f->worker);
     f->leaving = 0;
     if (status != HTC_OK)

@@ -73,6 +73,7 @@ struct htc_agent {
 
     char     store[256], address[256]; /* "": it works at no flow */
     uint64_t cache_bytes; /* of the objects of its flows; 0: by default */
+    const htc_registry *policies; /* of their workers; NULL: the library's */
     uint64_t last_flow;
     htc_ns   wall; /* of the step under way */
     struct agent_flow *flows; /* where it is a worker */

@@ -110,27 +110,29 @@ const char *htc__submission_rule(uint32_t rule)
     return policy ? policy->name : "?";
 }
 
-static htc_status check_steal(const char *name, htc_error *error)
+/* policies NULL: the library's. */
+static htc_status check_steal(const char *name, const htc_registry *policies, htc_error *error)
 {
     const htc_steal_policy *unused;
     htc_registry           *r = NULL;
-    htc_status              status = htc_registry_create(NULL, &r);
-    if (status == HTC_OK)
+    htc_status              status = policies ? HTC_OK : htc_registry_create(NULL, &r);
+    if (status == HTC_OK && !policies)
         status = htc_registry_add_builtin(r);
-    if (status == HTC_OK && htc_steal_find(r, name, &unused) != HTC_OK)
-        status = htc__error(error, HTC_ENOTFOUND, "no policy of stealing is called %.40s: random, static, near, mesh-2d, mesh-3d, one, two, log2 and sqrt are known", name);
+    if (status == HTC_OK && (strlen(name) >= sizeof((flow *)0)->steal || htc_steal_find(policies ? policies : r, name, &unused) != HTC_OK))
+        status = htc__error(error, HTC_ENOTFOUND, "no policy of stealing is called %.40s: random, static, near, mesh-2d, mesh-3d, one, two, log2 and sqrt are known%s", name,
+                            policies ? ", and those that were added" : "");
     htc_registry_destroy(r);
     return status;
 }
 
-htc_status htc__submission_policy(flow *f, const char *policy, const char *steal, htc_error *error)
+htc_status htc__submission_policy(flow *f, const char *policy, const char *steal, const htc_registry *policies, htc_error *error)
 {
     uint8_t rule = 0;
     while (policy && rule <= HTC_LOCALITY_MLB && strcmp(policy, htc_locality_builtin(rule)->name) != 0)
         rule++;
     if (rule > HTC_LOCALITY_MLB)
         return htc__error(error, HTC_ENOTFOUND, "no policy of placing tasks is called %.40s: flds, rlds, mdl and mlb are known", policy);
-    htc_status status = steal && steal[0] ? check_steal(steal, error) : HTC_OK;
+    htc_status status = steal && steal[0] ? check_steal(steal, policies, error) : HTC_OK;
     if (status != HTC_OK)
         return status;
     if (policy)
@@ -156,7 +158,7 @@ htc_status htc__submission_options(submission *s, const htc_flows_options *optio
         return htc__error(error, HTC_EINVAL, "the directory of a flow's commands is not absolute");
     if (o.inputs && o.inputs[0] != '/')
         return htc__error(error, HTC_EINVAL, "the directory of a flow's inputs is not absolute");
-    status = htc__submission_policy(&s->header, o.policy, o.steal, error);
+    status = htc__submission_policy(&s->header, o.policy, o.steal, o.policies, error);
     if (status != HTC_OK)
         return status;
     if (o.tt_rule > HTC_LOCALITY_TT_MOVE || o.tt_ns > (UINT64_C(1) << 62))

@@ -35,7 +35,7 @@ typedef struct submission {
 /* What the options say of the header and of directory, which is borrowed. *workers: the options' own. HTC_EINVAL, HTC_EABI. */
 htc_status htc__submission_options(submission *s, const htc_flows_options *options, uint32_t *workers, htc_error *error);
 /* By their names; NULL: as it is. HTC_ENOTFOUND; HTC_ENOMEM. */
-htc_status  htc__submission_policy(flow *f, const char *policy, const char *steal, htc_error *error);
+htc_status  htc__submission_policy(flow *f, const char *policy, const char *steal, const htc_registry *policies, htc_error *error);
 const char *htc__submission_rule(uint32_t rule); /* its name */
 /* given: checked; kept. HTC_EINVAL, HTC_EUNSUPPORTED, HTC_EFULL, HTC_ENOMEM. directory, header.user, tries and max_fails are the caller's, before. */
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error);

@@ -303,7 +303,7 @@ struct htc_worker {
     htc_steal_options    steal;
     uint8_t              steal_given; /* by the host: what the header says does not count */
     char                 steal_named[32]; /* as the header said it last */
-    htc_registry        *registry;    /* NULL: no name was looked for */
+    htc_registry        *registry;    /* NULL: no name was looked for, or options have one */
     char                 address[256];
     char                 user[64]; /* as the flow's, where that says none */
     htc_runtime         *runtime;

@@ -400,13 +400,13 @@ void htc__worker_steal_policy(htc_worker *w)
         return;
     memcpy(w->steal_named, w->flow.steal, sizeof w->steal_named);
     w->steal.policy = NULL;
-    if (w->flow.steal[0] && !w->registry && (status = htc_registry_create(&w->env, &w->registry)) == HTC_OK)
+    if (w->flow.steal[0] && !w->options.policies && !w->registry && (status = htc_registry_create(&w->env, &w->registry)) == HTC_OK)
         status = htc_registry_add_builtin(w->registry);
     if (status != HTC_OK) {
         htc_runtime_break(w->runtime, status, "naming a policy");
         return;
     }
-    if (w->flow.steal[0] && htc_steal_find(w->registry, w->flow.steal, &w->steal.policy) != HTC_OK)
+    if (w->flow.steal[0] && htc_steal_find(w->options.policies ? w->options.policies : w->registry, w->flow.steal, &w->steal.policy) != HTC_OK)
         htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("flow", w->options.flow)), "no policy of stealing is called %s -> the default", w->flow.steal);
     htc__worker_group_changed(w);
 }
