@@ -6,7 +6,9 @@
 #include "model.h"
 #include "study_command.h"
 
-#define COLUMN 34 /* where it is said what a key takes */
+#define WIDE   112
+#define OPTION 22 /* the column in which it is said what an option is, */
+#define COLUMN 34 /* and what a key takes */
 
 /* Of every model; the rest are its own. */
 static const char common_help[] =
@@ -14,7 +16,8 @@ static const char common_help[] =
     "\n"
     "  --seed S            of all that is drawn (1) [sim.seed]\n"
     "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
-    "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options after it go before them\n"
+    "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options\n"
+    "                      after it go before them\n"
     "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
     "  --policy-from FILE  load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
     "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
@@ -40,6 +43,24 @@ static int has_option(const model *m, const char *key)
     return strcmp(key, "sim.model") == 0 || strcmp(key, "sim.seed") == 0 || strcmp(key, "sim.memory") == 0;
 }
 
+/* Words from the column at on, in lines that begin in the column indent; at behind it: on the next line. */
+static void say_words(size_t at, size_t indent, const char *text)
+{
+    if (indent && at >= indent)
+        at = (size_t)printf("\n") - 1;
+    printf("%*s", (int)(indent - at), "");
+    for (at = indent; *text; text += strspn(text, " ")) {
+        size_t n = strcspn(text, " ");
+        if (at > indent && at + n + 1 > WIDE) {
+            printf("\n%*s", (int)indent, "");
+            at = indent;
+        }
+        at += (size_t)printf("%s%.*s", at > indent ? " " : "", (int)n, text);
+        text += n;
+    }
+    putchar('\n');
+}
+
 static void say_key(const setting *s)
 {
     char names[200];
@@ -48,17 +69,21 @@ static void say_key(const setting *s)
         n += printf(" = %s", s->fallback);
     if (s->kind == SET_POLICY)
         policies_list((uint32_t)s->min, s->takes, names, sizeof names);
-    printf("%*s%s\n", n < COLUMN ? COLUMN - n : 2, "", s->kind == SET_POLICY ? names : s->takes);
+    say_words((size_t)n, COLUMN, s->kind == SET_POLICY ? names : s->takes);
 }
 
 static void help_of(const model *m)
 {
     int keys = 0;
-    printf("usage: htc-sim %s [FILE.ini] [options]\n\nA scale model: %s. Each option sets a key, in brackets here,\nof those that stand in FILE.ini (-: standard input).\n\n", m->name, m->about);
+    char text[400];
+    printf("usage: htc-sim %s [FILE.ini] [options]\n\n", m->name);
+    snprintf(text, sizeof text, "A scale model: %s. Each option sets a key, in brackets here, of those that stand in FILE.ini (-: standard input).", m->about);
+    say_words(0, 0, text);
+    putchar('\n');
     for (const model_option *o = m->options; o->name; o++) {
-        char left[40];
-        snprintf(left, sizeof left, "--%s %s", o->name, o->takes);
-        printf("  %-19s %s [%s]\n", left, o->about, o->key);
+        int n = printf("  --%s %s", o->name, o->takes);
+        snprintf(text, sizeof text, "%s [%s]", o->about, o->key);
+        say_words((size_t)n, OPTION, text);
     }
     for (const setting *s = m->table; s->name; s++) {
         if (has_option(m, s->name))
