@@ -213,9 +213,7 @@ static void measure_spawn(calibration *c)
 
 static void fit(calibration *c)
 {
-    double sync = 0;
-    for (size_t i = 0; i + 1 < c->points && !sync; i++) /* what one put takes more than one get, of one member */
-        sync = c->point[1].measured.response - c->point[0].measured.response;
+    double sync = c->points > 1 ? c->point[1].measured.response - c->point[0].measured.response : 0; /* what one put takes more than one get, of one member */
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c->costs = (htc_sim_kvs_options){ .size = sizeof c->costs, .tick_ns = 10, .bytes = 200, .bandwidth = 10000000000, .cores = cores > 0 ? (uint32_t)cores : 1, .turn_ns = 2 * HTC_US,
                                       .unpack_ns = 500, .pack_ns = HTC_US, .service_ns = HTC_US, .accept_ns = 500, .client_ns = HTC_US, .commit_ns = 10 * HTC_US,
