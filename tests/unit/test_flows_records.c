@@ -41,7 +41,7 @@ static uint64_t stored(htc_store *store)
 Test(flows_records, are_those_that_submitting_stores)
 {
     htc_store_options memory = { .size = sizeof memory, .address = "memory:" };
-    htc_flows_options o[] = { HTC_FLOWS_OPTIONS_INIT, { sizeof o[0], "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0, HTC_FLOWS_RANDOM } };
+    htc_flows_options o[] = { HTC_FLOWS_OPTIONS_INIT, { sizeof o[0], "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0, HTC_FLOWS_RANDOM, NULL } };
     for (size_t i = 0; i < sizeof texts / sizeof *texts * 2; i++) {
         htc_store         *store = NULL;
         htc_flows_records *records = NULL;
@@ -161,7 +161,7 @@ Test(flows_records, what_is_out_of_range_is_refused)
 
 Test(flows_records, memory_may_be_refused_at_any_step)
 {
-    htc_flows_options o = { sizeof o, "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0, HTC_FLOWS_RANDOM };
+    htc_flows_options o = { sizeof o, "ada", 3, 4, 7, "/tmp", NULL, NULL, NULL, 0, 0, 0, 0, 0, HTC_FLOWS_RANDOM, NULL };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         htc_flow *f = read_flow(texts[i]);
         ALLOC_FAIL_EVERY (fail, 1000) {
