@@ -229,7 +229,7 @@ typedef struct htc_sim_fairshare_exact_options {
     htc_ns   stage_ns;  /**< what staging takes before and after a task, each; 0: 1 ms */
     htc_ns   jitter_ns; /**< of a message, drawn, up to this; 0: 20 us */
     uint32_t prefetch;  /**< tasks that an agent is given at a time, at most; 0: as many as the gateway likes */
-    uint32_t reserved;  /**< 0 */
+    uint32_t slots;     /**< that one agent fills at most, 1 to 64; 0: 1, as in the model */
 } htc_sim_fairshare_exact_options;
 
 /** The most cores of such a run, */

@@ -44,7 +44,7 @@ cluster.cores = 50
 job.bag.tasks = 50
 seeds = 1..3
 [series.here]
-command = echo '{"makespan_s": {value}}'
+command = printf '{"makespan_s": {value}}'; sleep 0.1; echo
 vary = x: 7 9
 INI
 cat > "$dir/claims" << 'INI'

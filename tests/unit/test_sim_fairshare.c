@@ -404,6 +404,9 @@ Test(sim_fairshare, has_an_exact_twin)
         cr_expect(b[u].core_s > 0.9 * b[u].work_s && b[u].core_s < 1.3 * b[u].work_s, "%f and %f", b[u].core_s, b[u].work_s);
     }
     cr_expect(fabs(exact.fairness - scale.fairness) < 0.05);
+    const htc_sim_fairshare_exact_options wide = { .size = sizeof wide, .slots = 4 };
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, &wide, &again, NULL, NULL), HTC_OK));
+    cr_expect(eq(str, again.scale.wrong, "") && eq(u64, again.scale.ended, 500) && again.agents < exact.agents, "%u and %u agents", (unsigned)again.agents, (unsigned)exact.agents);
 }
 
 static void stop_soon(void *ctx, const htc_scale_progress *p)

@@ -19,6 +19,7 @@ static const setting table[] = {
     { "exact.commit", SET_SPAN, "2ms", 0, 0, "a span" },
     { "exact.stage", SET_SPAN, "1ms", 0, 0, "a span" },
     { "exact.prefetch", SET_COUNT, "1", 0, 64, "a number from 0 to 64" },
+    { "exact.slots", SET_COUNT, "1", 1, 64, "a number from 1 to 64" },
     { "cluster.cores", SET_COUNT, "1000", 1, 1073741824, "a number from 1 to 1073741824" },
     { "cluster.launch", SET_SPAN, "0", 0, 0, "a span" },
     { "cluster.pull", SET_SPAN, "0", 0, 0, "a span" },
@@ -214,7 +215,7 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
                                               .estimated = settings_choice(s, "fair.estimated"), .weigh_ns = settings_span(s, "fair.weigh") };
     f->exactly = (int)settings_choice(s, "sim.engine");
     f->exact = (htc_sim_fairshare_exact_options){ .size = sizeof f->exact, .commit_ns = settings_span(s, "exact.commit"), .stage_ns = settings_span(s, "exact.stage"),
-                                                  .prefetch = (uint32_t)settings_count(s, "exact.prefetch") };
+                                                  .prefetch = (uint32_t)settings_count(s, "exact.prefetch"), .slots = (uint32_t)settings_count(s, "exact.slots") };
     if (!fairshare_clusters(f, s, error))
         return 0;
     if (!named_users(f, s, named, error) || !named_jobs(f, s, seed, drawn_jobs, wanted, named, error))

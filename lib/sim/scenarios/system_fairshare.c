@@ -56,6 +56,7 @@ static htc_status options_of(exact *x, const htc_sim_fairshare_options *in, cons
     x->costs.commit_ns = x->costs.commit_ns ? x->costs.commit_ns : 2 * HTC_MS;
     x->costs.stage_ns = x->costs.stage_ns ? x->costs.stage_ns : HTC_MS;
     x->costs.jitter_ns = x->costs.jitter_ns ? x->costs.jitter_ns : 20 * HTC_US;
+    x->costs.slots = x->costs.slots ? x->costs.slots : 1;
     x->every = o->sample_ns ? o->sample_ns : HTC_SECOND;
     if (o->cores > HTC_SIM_FAIRSHARE_EXACT_CORES_MAX || o->n_users > HTC_SIM_FAIRSHARE_EXACT_USERS_MAX || o->n_jobs > HTC_SIM_FAIRSHARE_EXACT_USERS_MAX)
         return HTC_ETOOBIG;
@@ -124,7 +125,7 @@ static htc_status open_world(exact *x)
                                            .run = run_task,
                                            .ctx = x,
                                            .check_every = 50,
-                                           .gateway = { .policy = policies[o->policy], .slots_max = 1, .prefetch_max = x->costs.prefetch, .min_agents = o->min_agents,
+                                           .gateway = { .policy = policies[o->policy], .slots_max = x->costs.slots, .prefetch_max = x->costs.prefetch, .min_agents = o->min_agents,
                                                         .heartbeat_ns = 100 * HTC_SECOND, .lost_after_ns = 300 * HTC_SECOND,
                                                         .weight_profiled = o->gamma != 0, .gamma = o->gamma,
                                                         .fair_users = o->policy == HTC_ALLOT_STATIC ? x->fair_users : NULL } };
