@@ -13,7 +13,7 @@
 
 static size_t place_of(const htc_fit *fit, uint64_t id)
 {
-    return (size_t)htc_hash64((htc_bytes){ &id, sizeof id }, 0) & (fit->table_cap - 1);
+    return htc__fit_heap(id) & (fit->table_cap - 1); /* fewer places than 2^32 */
 }
 
 uint32_t htc__fit_slot_of(const htc_fit *fit, uint64_t id)
@@ -248,7 +248,7 @@ static htc_status look_up(const htc_fit *fit, htc_ns now, uint64_t id, uint32_t 
 
 static uint32_t jobs(const htc_fit *fit)
 {
-    return htc__fit_sum(fit->slots, fit->waiting).count + htc__fit_sum(fit->slots, fit->running).count;
+    return (fit->waiting == FIT_NONE ? 0 : fit->slots[fit->waiting].sum.count) + (fit->running == FIT_NONE ? 0 : fit->slots[fit->running].sum.count);
 }
 
 htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *job)
@@ -400,14 +400,14 @@ void htc_fit_count(const htc_fit *fit, htc_fit_counts *out)
     *out = (htc_fit_counts){ 0 };
     if (!fit)
         return;
-    fit_sum waiting = htc__fit_sum(fit->slots, fit->waiting);
-    *out = (htc_fit_counts){ .waiting_nodes = waiting.nodes,
+    const fit_sum *waiting = fit->waiting == FIT_NONE ? NULL : &fit->slots[fit->waiting].sum;
+    *out = (htc_fit_counts){ .waiting_nodes = waiting ? waiting->nodes : 0,
                              .busy = fit->busy,
                              .nodes = fit->nodes,
                              .free = htc__fit_free(fit),
-                             .waiting = waiting.count,
-                             .running = htc__fit_sum(fit->slots, fit->running).count,
-                             .widest = waiting.widest };
+                             .waiting = waiting ? waiting->count : 0,
+                             .running = fit->running == FIT_NONE ? 0 : fit->slots[fit->running].sum.count,
+                             .widest = waiting ? waiting->widest : 0 };
 }
 
 htc_status htc_fit_get(const htc_fit *fit, uint64_t id, htc_fit_info *out)

@@ -167,7 +167,7 @@ static htc_status choose(htc_fit *fit, htc_ns now, const fit_rule *rule, uint32_
 static uint32_t next_of(const htc_fit *fit, htc_ns now)
 {
     uint32_t free_nodes = htc__fit_free(fit);
-    if (htc__fit_sum(fit->slots, fit->waiting).narrowest > free_nodes)
+    if (fit->waiting == FIT_NONE || fit->slots[fit->waiting].sum.narrowest > free_nodes)
         return FIT_NONE;
     if (fit->policy.promise == HTC_FIT_PROMISE_HEAD) {
         uint32_t head = htc__fit_head(fit);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "core/util.h"
+#include "sim/scale/draw.h"
 
 static uint32_t id_of(const prov *m, uint32_t kind, uint32_t environment)
 {
@@ -265,7 +266,7 @@ static void pass_each(prov *m)
 /* Everything that has happened at this moment has been told; now it is decided. */
 static void pass(prov *m)
 {
-    m->pass_pending = 0;
+    m->pass_pending = m->pass_wanted = 0;
     htc__prov_tell_graphs(m);
     if (m->options.shared)
         htc__prov_shared_pass(m);
@@ -276,6 +277,20 @@ static void pass(prov *m)
         e->marked = e->due = e->granted_now = 0;
     }
     m->listed = 0;
+    m->pass_wanted = 0; /* who was marked meanwhile was in the list */
+}
+
+/* When nothing else happens at this moment: at once, else after that. */
+static void pass_soon(prov *m)
+{
+    if (!m->pass_wanted || m->pass_pending || m->why.status != HTC_OK)
+        return;
+    if (!htc__scale_more_now(m->scale)) {
+        pass(m);
+        return;
+    }
+    m->pass_pending = 1;
+    htc_scale_at(m->scale, htc_scale_now(m->scale), pass_id(m));
 }
 
 void htc__prov_mark(prov *m, prov_environment *e)
@@ -284,10 +299,7 @@ void htc__prov_mark(prov *m, prov_environment *e)
         e->marked = 1;
         m->list[m->listed++] = htc__prov_number(m, e);
     }
-    if (!m->pass_pending) {
-        m->pass_pending = 1;
-        htc_scale_at(m->scale, htc_scale_now(m->scale), pass_id(m));
-    }
+    m->pass_wanted = 1;
 }
 
 /* ---- samples ---- */
@@ -332,6 +344,18 @@ static void slot_event(prov *m, uint32_t s)
         htc__prov_lease_event(m, s);
 }
 
+static void environment_event(prov *m, prov_environment *e, uint32_t kind)
+{
+    if (kind == PROV_END) {
+        htc__prov_end(m, e);
+    } else if (kind == PROV_ARRIVAL) {
+        htc__prov_arrivals(m, e);
+    } else {
+        e->due = 1;
+        htc__prov_mark(m, e);
+    }
+}
+
 void htc__prov_event(htc_scale *scale, void *ctx, uint32_t id)
 {
     prov *m = ctx;
@@ -346,17 +370,10 @@ void htc__prov_event(htc_scale *scale, void *ctx, uint32_t id)
     } else {
         prov_environment *e = &m->environment[(id - m->slots_max) % m->n];
         uint32_t          kind = (id - m->slots_max) / (uint32_t)m->n;
-        if (e->ended && !(kind == PROV_TIMER && m->book))
-            return;
-        if (kind == PROV_END) {
-            htc__prov_end(m, e);
-        } else if (kind == PROV_ARRIVAL) {
-            htc__prov_arrivals(m, e);
-        } else {
-            e->due = 1;
-            htc__prov_mark(m, e);
-        }
+        if (!e->ended || (kind == PROV_TIMER && m->book))
+            environment_event(m, e, kind);
     }
+    pass_soon(m);
 }
 
 /* Nodes to begin with: all of them, or the run does not begin. */

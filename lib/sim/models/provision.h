@@ -88,7 +88,7 @@ typedef struct prov {
     const htc_env            *base;
     uint64_t                  memory, memory_peak, memory_max;
     uint32_t                  too_big; /* memory_max has refused */
-    uint32_t                  pass_pending;
+    uint32_t                  pass_wanted, pass_pending; /* pending: it is an event, since others happen at this tick before it */
     htc_sim_provision_options options;
     htc_scale                *scale;
     prov_environment         *environment;

@@ -13,6 +13,9 @@ static inline uint64_t htc__scale_mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
+/* 1: something else happens at the present tick. scale.c */
+int htc__scale_more_now(htc_scale *scale);
+
 /* The state of a stream before its first draw. */
 static inline uint64_t htc__scale_stream(uint64_t seed, uint64_t stream)
 {

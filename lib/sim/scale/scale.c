@@ -307,6 +307,12 @@ htc_status htc__scale_status(const run *r)
     return HTC_OK;
 }
 
+int htc__scale_more_now(htc_scale *scale)
+{
+    uint64_t key;
+    return htc__ladder_peek(scale->queue, &key) && key >> scale->id_bits == scale->now;
+}
+
 int htc__scale_pending(const run *r)
 {
     for (uint32_t i = 0; i < r->parts; i++)
