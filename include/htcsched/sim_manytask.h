@@ -197,7 +197,7 @@ HTC_API htc_status htc_sim_manytask_memory(const htc_sim_manytask_options *optio
  *         checkpoint is not of these options; HTC_ECORRUPT; what a tape or a policy answers; HTC_ETOOBIG: it needs more memory than host.memory_max, or more
  *         ticks than there are; HTC_EFULL: more events wait than fit; HTC_EABI; HTC_ENOMEM
  *
- * Cost: 30 to 100 ns a task; a round some 10 ns a neighbour. 8.2 bytes a core that may be busy at once, some 140 bytes a node with a queue, 24 without.   Since: 0.2
+ * Cost: 30 to 100 ns a task; a round some 10 ns a neighbour. 8.2 bytes a core that may be busy at once, some 140 bytes a node with a queue, 24 without; Falkon takes 4 more a core.   Since: 0.2
  */
 HTC_API htc_status htc_sim_manytask_run(const htc_env *env, const htc_sim_manytask_options *options, htc_sim_manytask_report *report, uint64_t *ended, htc_error *error);
 
