@@ -183,6 +183,10 @@ ends 2 jobs --nodes
 says "--nodes takes a value"
 ends 2 jobs --tick 0
 says "sim.tick takes a span from 1 ns"
+ends 2 fairshare --users 2 --length 10s --tick 100s
+says "workload.length is 10s, and a tick 100s: nothing would take any time"
+ends 2 fairshare --users 2 --length 10s --vary sim.tick=1s,100s
+says "with sim.tick = 100s"
 ends 3 jobs --plot "$example/plots"
 says "$example/plots: nothing can be drawn there"
 says "next: give --plot a folder"

@@ -20,6 +20,29 @@ const char *study_value(const study *y, size_t combination, size_t k)
     return y->vary[k].value[combination % y->vary[k].n];
 }
 
+/* Ticks in which what was asked for would take no time. */
+static int check_tick(const settings *s, htc_error *error)
+{
+    const char *name, *value;
+    htc_ns      tick = settings_span(s, "sim.tick");
+    for (size_t i = 0; (name = settings_item(s, i, &value)); i++) {
+        size_t n = strlen(name);
+        double mean_ns = n > 7 && strcmp(name + n - 7, ".length") == 0 ? settings_law(s, name).mean_ns : 0;
+        if (mean_ns <= 0 || (double)tick <= mean_ns)
+            continue;
+        *error = (htc_error){ .status = HTC_ECONFIG };
+        snprintf(error->text, sizeof error->text, "%.60s is %.60s, and a tick %.60s: nothing would take any time", name, value, settings_text(s, "sim.tick"));
+        snprintf(error->hint, sizeof error->hint, "set sim.tick to a small part of what tasks take");
+        return 0;
+    }
+    return 1;
+}
+
+static void *open_run(const study *y, settings *s, uint64_t seed, int draws, htc_error *error)
+{
+    return check_tick(s, error) ? y->model->open(s, seed, draws, error) : NULL;
+}
+
 int study_settings(const study *y, size_t combination, settings **out, htc_error *error)
 {
     settings *s = settings_copy(y->base);
@@ -60,7 +83,7 @@ static int run_part(const study *y, const char *resume, void **run, watch *w, ht
 {
     checkpoint from = { 0 }, to = { 0 };
     settings  *same = resume ? settings_copy(y->base) : NULL; /* they are in the file, too */
-    int        good = (*run = y->model->open(y->base, y->seed, 1, e)) != NULL;
+    int        good = (*run = open_run(y, y->base, y->seed, 1, e)) != NULL;
     if (good && resume)
         good = checkpoint_read(&from, resume, same, e) && y->model->resume(*run, &from.tape, e);
     if (good && y->checkpoint)
@@ -136,7 +159,7 @@ static void run_one(const void *ctx, uint64_t index, watch *w, outcome *o)
     settings    *s = NULL;
     void        *run = NULL;
     char         suffix[32];
-    if (!study_settings(y, combination, &s, &o->error) || !(run = m->open(s, y->seed + index % y->seeds, draws, &o->error)) || !m->run(run, NULL, w, &o->error)) {
+    if (!study_settings(y, combination, &s, &o->error) || !(run = open_run(y, s, y->seed + index % y->seeds, draws, &o->error)) || !m->run(run, NULL, w, &o->error)) {
         o->failed = 1;
     } else {
         *o = study_outcome(y, run);
