@@ -217,7 +217,7 @@ HTC_API htc_status htc_sim_kvs_memory(const htc_sim_kvs_options *options, uint64
  *         messages_max; HTC_EFORMAT: the checkpoint is not of these options; HTC_ECORRUPT; what a tape answers; HTC_ETOOBIG: it needs more memory
  *         than host.memory_max, or more ticks than there are; HTC_EABI; HTC_ENOMEM
  *
- * Cost: 30 to 90 ns a message; 37 bytes a client, and 33 for each message of messages_max. Of live 60 to 110 ns an event, 90 bytes a request on its way, and 52 for each of messages_max.   Since: 0.2
+ * Cost: 30 to 90 ns a message; 41 bytes a client, and 33 for each message of messages_max. Of live 60 to 110 ns an event, 90 bytes a request on its way, and 52 for each of messages_max.   Since: 0.2
  */
 HTC_API htc_status htc_sim_kvs_run(const htc_env *env, const htc_sim_kvs_options *options, htc_sim_kvs_report *report, htc_error *error);
 

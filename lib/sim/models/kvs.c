@@ -186,7 +186,7 @@ static void ask(kvs *m, uint32_t c, uint32_t i, uint64_t delay)
     else if (m->options.select == HTC_SIM_KVS_SELECT_CLIENT)
         client->contact = htc__kvs_at(m, kvs_place(m, c), i);
     else
-        client->contact = (uint32_t)(((uint64_t)dedicated(m, c) + i) % m->servers);
+        client->contact = i ? kvs_modulo(m, (uint64_t)dedicated(m, c) + i) : dedicated(m, c);
     client->target = client->contact;
     client->stage = KVS_ASK;
     kvs_sent(m, KVS_REQUESTS);
@@ -201,6 +201,7 @@ static void begin_request(kvs *m, uint32_t c, uint8_t flags, uint64_t delay)
     if (!flags && htc__scale_draw(m->operations, request) >> 1 < m->put_below)
         client->flags = KVS_PUT;
     client->tries = 0;
+    client->place = htc__kvs_place(m, htc__kvs_key(m, c, kvs_request(client), NULL));
     m->now.response -= m->at + delay;
     ask(m, c, 0, delay);
 }

@@ -46,8 +46,10 @@ enum {
 
 enum { KVS_PUT = 1, KVS_FAILED = 2, KVS_CONFLICT = 4, KVS_WRITE_BACK = 8, KVS_REFUSES = 16 };
 
+/* Two of them are a line of the cache. */
 typedef struct kvs_client {
     uint32_t done;    /* requests that have ended */
+    uint32_t place;   /* of its key */
     uint32_t contact; /* the server that it has asked */
     uint32_t target;  /* where its message goes; while it is held: who coordinates */
     uint32_t via;     /* where that came from */
@@ -96,13 +98,15 @@ typedef struct kvs {
     double              bytes_ticks; /* of one message */
     uint64_t            keys, operations, coordinators, stalls, flips; /* streams */
     uint64_t            put_below; /* a draw is a put */
+    uint64_t            part;      /* 2^64 / servers, rounded down */
     uint64_t            messages_max;
     uint64_t            at;           /* the present tick */
     uint32_t            first_batch, monitor, first_message; /* ids */
     double             *sum;                                 /* of weights up to each key */
     uint32_t           *sent_clock;                          /* of messages, N each */
+    void               *client_room;
     /* What follows, and the engine, is what a checkpoint has. */
-    kvs_client     *client;
+    kvs_client     *client; /* in client_room, at a multiple of 32 */
     kvs_server     *server; /* and, after them, aggregators */
     kvs_message    *message;
     kvs_aggregator *aggregator;
@@ -193,7 +197,16 @@ static inline uint32_t kvs_request(const kvs_client *client)
 
 static inline uint32_t kvs_place(const kvs *m, uint32_t c)
 {
-    return htc__kvs_place(m, htc__kvs_key(m, c, kvs_request(&m->client[c]), NULL));
+    return m->client[c].place;
+}
+
+/* x modulo the number of servers: the quotient that this begins with is too small by one or two at most. */
+static inline uint32_t kvs_modulo(const kvs *m, uint64_t x)
+{
+    uint64_t rest = x - (uint64_t)((kvs_wide)x * m->part >> 64) * m->servers;
+    while (rest >= m->servers)
+        rest -= m->servers;
+    return (uint32_t)rest;
 }
 
 /* ---- clocks of a server ---- */

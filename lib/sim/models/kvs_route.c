@@ -33,7 +33,7 @@ uint32_t htc__kvs_place(const kvs *m, uint64_t key)
 {
     switch (m->options.model) {
     case HTC_SIM_KVS_DFC:
-        return m->ring ? htc_ring_bucket(m->ring, key) : (uint32_t)(key % m->servers);
+        return m->ring ? htc_ring_bucket(m->ring, key) : kvs_modulo(m, key);
     case HTC_SIM_KVS_DCHORD: /* ids are evenly spaced: an arc each */
         return (uint32_t)((key >> 32) * m->servers >> 32);
     default:

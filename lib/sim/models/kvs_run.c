@@ -125,7 +125,7 @@ static uint64_t ids_of(const htc_sim_kvs_options *o)
 static uint64_t tables(const htc_sim_kvs_options *o)
 {
     uint64_t aggregators = aggregators_of(o), clocks = clocks_of(o);
-    return o->clients * sizeof(kvs_client) + (o->servers + aggregators) * sizeof(kvs_server) + o->messages_max * sizeof(kvs_message) +
+    return (o->clients + 1) * sizeof(kvs_client) + (o->servers + aggregators) * sizeof(kvs_server) + o->messages_max * sizeof(kvs_message) +
            aggregators * sizeof(kvs_aggregator) + (aggregators ? o->clients * sizeof(uint32_t) : 0) + o->keys * clocks * clocks * sizeof(uint32_t) +
            o->messages_max * clocks * sizeof(uint32_t) + (o->weights ? o->keys * sizeof(double) : 0);
 }
@@ -188,6 +188,7 @@ static void fill_numbers(kvs *m)
     m->coordinators = htc__scale_stream(o->seed, KVS_STREAM_COORDINATORS);
     m->stalls = htc__scale_stream(o->seed, KVS_STREAM_STALLS);
     m->flips = htc__scale_stream(o->seed, KVS_STREAM_FLIPS);
+    m->part = UINT64_MAX / m->servers; /* of 1 it is 2^64 - 1, which is near enough */
     m->first_batch = (uint32_t)o->clients;
     m->monitor = m->first_batch + m->aggregators;
     m->first_message = m->monitor + 1;
@@ -203,6 +204,8 @@ htc_status htc__kvs_sum_weights(const htc_sim_kvs_options *o, double *sums)
     }
     return o->weights && !(sum > 0) ? HTC_EINVAL : HTC_OK;
 }
+
+_Static_assert(sizeof(kvs_client) == 32, "a client is half a line of the cache");
 
 static htc_status fill(kvs *m)
 {
@@ -243,7 +246,7 @@ static void close_model(kvs *m)
     uint64_t                   clocks = clocks_of(o);
     htc_scale_destroy(m->scale);
     htc_ring_destroy(m->ring);
-    htc__free(&m->env, m->client, o->clients * sizeof *m->client);
+    htc__free(&m->env, m->client_room, (o->clients + 1) * sizeof *m->client);
     htc__free(&m->env, m->server, (m->servers + m->aggregators) * sizeof *m->server);
     htc__free(&m->env, m->message, o->messages_max * sizeof *m->message);
     htc__free(&m->env, m->aggregator, m->aggregators * sizeof *m->aggregator);
@@ -265,7 +268,9 @@ static htc_status open_model(kvs *m, htc_error *error)
     htc_status status = htc_scale_create(&m->env, &e, &m->scale, error);
     if (status != HTC_OK)
         return status;
-    m->client = htc__alloc(&m->env, o->clients * sizeof *m->client);
+    m->client_room = htc__alloc(&m->env, (o->clients + 1) * sizeof *m->client);
+    if (m->client_room)
+        m->client = (kvs_client *)(((uintptr_t)m->client_room + sizeof *m->client - 1) / sizeof *m->client * sizeof *m->client);
     m->server = htc__alloc(&m->env, (m->servers + m->aggregators) * sizeof *m->server);
     if (o->messages_max)
         m->message = htc__alloc_raw(&m->env, o->messages_max * sizeof *m->message);
