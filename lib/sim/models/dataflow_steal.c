@@ -51,10 +51,10 @@ void htc__dataflow_look(flow *m, uint32_t i)
 
 void htc__dataflow_nudge_others(flow *m, uint32_t i)
 {
-    uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, (uint32_t)m->nodes);
     uint64_t now = htc__dataflow_now(m);
     if (!m->nudge || !m->node[i].shared.n || now < m->node[i].nudge_at || m->nodes < 2)
         return;
+    uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, (uint32_t)m->nodes);
     m->node[i].nudge_at = now + m->nudge;
     n = n < 32 ? n : 32;
     htc_rng rng = stream_of(m, i, FLOW_NUDGES);
