@@ -122,6 +122,8 @@ printf '[workload]\nusers = 3\n[fair]\npolicy = static\n[cluster]\ncores = 2\n' 
 ends 2 run "$dir/none.ini"
 says "none.ini: it cannot be read: No such file"
 ends 2 run
+ends 0 fairshare --cores 40M --users 1 --tasks 10
+says "the run needs up to 0.5 GiB of memory"
 ends 2 fairshare --cores 100M --memory 64M
 says "64 MiB are allowed"
 ends 2 fairshare --vary cluster.nodes=1,2

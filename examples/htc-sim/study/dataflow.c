@@ -310,6 +310,9 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     d->options.sample = dataflow_course_keep;
     d->options.ctx = d;
     *error = (htc_error){ 0 };
+    uint64_t bytes = 0;
+    (void)htc_sim_dataflow_memory(&d->options, &bytes);
+    watch_needs(w, bytes);
     htc_status status = htc_sim_dataflow_run(&w->env, &d->options, &d->report, error);
     watch_close(w);
     d->seconds = watch_seconds() - begun;

@@ -305,6 +305,9 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     d->options.sample = keep;
     d->options.sample_ctx = d;
     *error = (htc_error){ 0 };
+    uint64_t bytes = 0;
+    (void)htc_sim_provision_memory(&d->options, &bytes);
+    watch_needs(w, bytes);
     htc_status status = htc_sim_provision_run(&w->env, &d->options, &d->report, d->result, error);
     watch_close(w);
     d->seconds = watch_seconds() - begun;

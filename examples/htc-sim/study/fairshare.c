@@ -327,6 +327,9 @@ int fairshare_run(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     f->checkpoint = checkpoint;
     f->options.checkpoint = checkpoint ? &tape : NULL;
     *error = (htc_error){ 0 };
+    uint64_t bytes = 0;
+    (void)htc_sim_fairshare_memory(&f->options, &bytes);
+    watch_needs(w, bytes);
     htc_status status = f->exactly ? htc_sim_fairshare_exact(NULL, &f->options, &f->exact, &f->report, f->results, error) :
                                      htc_sim_fairshare_run(&w->env, &f->options, &f->report, f->results, error);
     watch_close(w);

@@ -378,6 +378,9 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     g->options.resume = g->resume;
     g->options.checkpoint = course_tape_open(&tape, course_tape_open(&ends, checkpoint, &g->ends, sizeof g->ends), g->course, sizeof *g->course);
     *error = (htc_error){ 0 };
+    uint64_t bytes = 0;
+    (void)htc_sim_grids_memory(&g->options, &bytes);
+    watch_needs(w, bytes);
     htc_status status = htc_sim_grids_run(&w->env, &g->options, &g->report, g->by_queue, g->by_class, error);
     watch_close(w);
     g->seconds = watch_seconds() - begun;

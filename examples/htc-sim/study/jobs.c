@@ -216,6 +216,9 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     j->options.resume = j->resume;
     j->options.checkpoint = course_tape_open(&tape, checkpoint, j->course, sizeof *j->course);
     *error = (htc_error){ 0 };
+    uint64_t bytes = 0;
+    (void)htc_sim_jobs_memory(&j->options, &bytes);
+    watch_needs(w, bytes);
     htc_status status = htc_sim_jobs_run(&w->env, &j->options, &j->report, error);
     watch_close(w);
     j->seconds = watch_seconds() - begun;

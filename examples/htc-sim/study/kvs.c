@@ -213,6 +213,9 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     k->options.checkpoint = checkpoint;
     w->what = "requests";
     *error = (htc_error){ 0 };
+    uint64_t bytes = 0;
+    (void)htc_sim_kvs_memory(&k->options, &bytes);
+    watch_needs(w, bytes);
     htc_status status = htc_sim_kvs_run(&w->env, &k->options, &k->report, error);
     watch_close(w);
     k->seconds = watch_seconds() - begun;

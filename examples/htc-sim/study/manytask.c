@@ -340,6 +340,9 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     if (!many_log_open(m, error))
         return 0;
     m->options.begun = m->log ? many_course_task : NULL;
+    uint64_t bytes = 0;
+    (void)htc_sim_manytask_memory(&m->options, &bytes);
+    watch_needs(w, bytes);
     htc_status status = htc_sim_manytask_run(&w->env, &m->options, &m->report, NULL, error);
     watch_close(w);
     m->seconds = watch_seconds() - begun;

@@ -79,6 +79,16 @@ static void span_text(double s, char *out, size_t room)
         snprintf(out, room, "%.1f h", s / 3600);
 }
 
+#define MUCH (UINT64_C(256) << 20)
+
+void watch_needs(watch *w, uint64_t bytes)
+{
+    if (w->quiet || w->needs_said || bytes < MUCH || (w->host.memory_max && bytes > w->host.memory_max)) /* what is too much is refused */
+        return;
+    w->needs_said = 1;
+    fprintf(stderr, "htc-sim: the run needs up to %.1f GiB of memory\n", (double)bytes / 1073741824);
+}
+
 void watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, double spent)
 {
     char text[32] = "";

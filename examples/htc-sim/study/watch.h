@@ -13,6 +13,7 @@ typedef struct watch {
     int            quiet, open; /* open: a line of progress on a terminal has no end yet */
     int            checkpoints; /* 1: a run is stopped every ten minutes, to be written down */
     threads       *threads; /* of the host; NULL: none */
+    int            needs_said;
     double         said;        /* when, in seconds of a run; 0: not yet */
 } watch;
 
@@ -23,6 +24,8 @@ void   watch_close(watch *w);                                /* ends the line of
 int    watch_stopped(void);                                  /* Ctrl-C, or SIGTERM */
 void   watch_go_on(void);                                    /* after a stop that was neither */
 double watch_seconds(void);
+/* Said before a run that needs much: as many bytes as there are at most. */
+void   watch_needs(watch *w, uint64_t bytes);
 /* n of all, after begun seconds: a line, now and then. */
 void   watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, double spent);
 
