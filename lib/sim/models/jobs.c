@@ -105,24 +105,25 @@ static void slot_close(jobs *m, uint32_t s)
     m->free_slot = s;
 }
 
-static void hold(jobs *m, uint32_t s, uint32_t p, uint32_t nodes)
+/* 1; 0: there is no memory, and the run has failed. */
+static int hold(jobs *m, uint32_t s, uint32_t p, uint32_t nodes)
 {
     jobs_slot *slot = &m->slot[s];
     for (uint32_t h = slot->holding; h != JOBS_NONE; h = m->holding[h].next)
         if (m->holding[h].partition == p) {
             m->holding[h].nodes += nodes;
-            return;
+            return 1;
         }
     uint32_t h = m->free_holding;
     if (h != JOBS_NONE) {
         m->free_holding = m->holding[h].next;
     } else {
         if (m->holdings == m->holdings_room) {
-            uint32_t      room = grown(m->holdings_room, m->options.nodes);
-            jobs_holding *more = htc__resize_raw(&m->env, m->holding, m->holdings_room * sizeof *more, room * sizeof *more);
-            if (!more || room == m->holdings_room) {
+            uint32_t      room = grown(m->holdings_room, (uint64_t)m->options.nodes + m->slots_max);
+            jobs_holding *more = room > m->holdings_room ? htc__resize_raw(&m->env, m->holding, m->holdings_room * sizeof *more, room * sizeof *more) : NULL;
+            if (!more) {
                 htc_scale_fail(m->scale, HTC_ENOMEM);
-                return;
+                return 0;
             }
             m->holding = more;
             m->holdings_room = room;
@@ -132,6 +133,7 @@ static void hold(jobs *m, uint32_t s, uint32_t p, uint32_t nodes)
     m->holding[h] = (jobs_holding){ p, nodes, slot->holding };
     slot->holding = h;
     slot->holdings++;
+    return 1;
 }
 
 static void let_go(jobs *m, uint32_t s)
@@ -295,9 +297,8 @@ static void step(jobs *m, uint32_t s, const htc_balance_answer *got)
 static void took(jobs *m, uint32_t s, uint32_t taken)
 {
     htc_balance_answer got = { .taken = taken, .free = m->slot[s].seen_free };
-    if (taken)
-        hold(m, s, m->slot[s].target, taken);
-    step(m, s, &got);
+    if (!taken || hold(m, s, m->slot[s].target, taken))
+        step(m, s, &got);
 }
 
 static void gave(jobs *m, uint32_t s)

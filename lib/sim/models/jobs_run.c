@@ -107,7 +107,7 @@ htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *by
     }
     if (status != HTC_OK)
         return status;
-    uint64_t most_holdings = o.central ? 0 : o.nodes;
+    uint64_t most_holdings = o.central ? 0 : o.nodes + slots_of(&o);
     *bytes = sizeof(jobs) + engine + slots_of(&o) * sizeof(jobs_slot) + most_holdings * sizeof(jobs_holding) + parts * words_of(&o) * sizeof(uint64_t) + parts * sizeof(jobs_part) +
              (o.list ? o.jobs * sizeof(uint64_t) : 0) + (o.next_job ? slots_of(&o) * sizeof(uint64_t) : 0);
     if (!o.central)

@@ -78,7 +78,7 @@ static htc_status move_slots(jobs *m, const htc_scale_tape *tape)
 {
     uint32_t   n[] = { m->slots, m->holdings };
     htc_status status = tape->move(tape->ctx, n, sizeof n);
-    if (status == HTC_OK && (n[0] > m->slots_max || n[1] > m->options.nodes))
+    if (status == HTC_OK && (n[0] > m->slots_max || n[1] > (uint64_t)m->options.nodes + m->slots_max))
         status = HTC_ECORRUPT;
     if (status == HTC_OK && tape->reads) {
         jobs_slot    *slot = with_room(m, m->slot, &m->slots_room, n[0], sizeof *slot);
