@@ -70,6 +70,9 @@ int main(int argc, char **argv)
     bench_must(htc_registry_create(NULL, &registry) == HTC_OK && htc_registry_add_builtin(registry) == HTC_OK, "htc_registry_create");
     bench_must(htc_balance_find(registry, "random", &o.policy) == HTC_OK, "htc_balance_find");
     runs(&b, "an event, 1024:1, random", &o, large, b.quick ? 3 : 5, 0);
+    o.records = 1;
+    runs(&b, "an event, 1024:1, random, with records", &o, large, b.quick ? 3 : 5, 0);
+    o.records = 0;
     o.policy = NULL;
     runs(&b, "an event, 1024:1, monitored", &o, large, b.quick ? 3 : 5, 0);
     o.partition = 1;
