@@ -98,12 +98,12 @@ int main(void)
                                     { "pipeline", HTC_FLOW_PIPELINE, 10, 0, 0, 0, 0, 0 } };
     static const struct {
         uint32_t workers, slots;
-    } sizes[] = { { 16, 1 }, { 16, 4 }, { 64, 1 } };
+    } sizes[] = { { 16, 1 }, { 16, 4 }, { 64, 1 }, { 64, 4 } };
     static const struct {
         htc_ns   min, max;
         uint64_t seeds;
     } lengths[] = { { HTC_SECOND, HTC_SECOND, 2 }, { 64 * HTC_MS, 64 * HTC_MS, 2 }, { 0, 4 * HTC_SECOND, 6 } };
-    size_t n = getenv("HTC_TEST_LIGHT") ? 2 : 3;
+    size_t n = getenv("HTC_TEST_LIGHT") ? 2 : getenv("HTC_TEST_FULL") ? 4 : 3;
     printf("the model beside the real workers and store:\n");
     for (size_t i = 0; i < n * 4 * 3 * 2; i++) {
         trial  t = shapes[i / 6 % 4];
