@@ -25,7 +25,8 @@
  * the key's last ballot was, in one round trip to a majority of the owners; else it prepares first. Requests of one key are taken one after the other, reads that
  * wait are read together. Members and clients' programs work in turns: all that has come is worked on, then each connection is sent one frame. What is to be
  * durable is synced for all of a member's requests together, one sync after the other. There are no failures; a client may have several requests on
- * their way. A member's costs are turn_ns for each turn, unpack_ns and pack_ns for each frame, service_ns for a request at the owner that was asked, accept_ns
+ * their way. A member's costs are turn_ns for each turn, wake_ns if it had
+ * waited for it, unpack_ns and pack_ns for each frame, service_ns for a request at the owner that was asked, accept_ns
  * for what another owner is asked, and for its answer, and commit_ns for each sync, besides the time that the sync itself takes.
  *
  * What is simplified: what a server has received before it fails it still answers; a refusal takes the time of a message, costs nobody
@@ -149,6 +150,7 @@ typedef struct htc_sim_kvs_options {
     htc_ns   sync_ns;      /**< live: of a disk; 0: durable at once */
     htc_ns   commit_ns;    /**< live: of a member, for each sync */
     htc_ns   turn_ns;      /**< live: of a member or a program, for each turn */
+    htc_ns   wake_ns;      /**< live: the same, besides, if it had waited for something to do */
     htc_ns   accept_ns;    /**< live: of an owner that is asked by the first one, and of that one for its answer */
     htc_ns   client_ns;    /**< live: of a program, for each request */
     const htc_scale_host *host;       /**< borrowed; NULL: every default */

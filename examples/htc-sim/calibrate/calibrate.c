@@ -184,6 +184,8 @@ static int measure_all(calibration *c, htc_error *error)
         add(c, members[i], 4, 16, 0);
         add(c, members[i], 4, 16, 1);
         add(c, members[i], 16, 1, 1);
+        add(c, members[i], 32, 4, 0);
+        add(c, members[i], 32, 4, 1);
         if (!measure_crew(c, &c->point[first], c->points - first, error))
             return 0;
     }
@@ -215,7 +217,7 @@ static void fit(calibration *c)
 {
     double sync = c->points > 1 ? c->point[1].measured.response - c->point[0].measured.response : 0; /* what one put takes more than one get, of one member */
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    c->costs = (htc_sim_kvs_options){ .size = sizeof c->costs, .tick_ns = 10, .bytes = 200, .bandwidth = 10000000000, .cores = cores > 0 ? (uint32_t)cores : 1, .turn_ns = 2 * HTC_US,
+    c->costs = (htc_sim_kvs_options){ .size = sizeof c->costs, .tick_ns = 10, .bytes = 200, .bandwidth = 10000000000, .cores = cores > 0 ? (uint32_t)cores : 1, .turn_ns = HTC_US, .wake_ns = 4 * HTC_US,
                                       .unpack_ns = 500, .pack_ns = HTC_US, .service_ns = HTC_US, .accept_ns = 500, .client_ns = HTC_US, .commit_ns = 10 * HTC_US,
                                       .sync_ns = sync > 2e-5 ? (htc_ns)(sync * 1e9) : 20 * HTC_US, .latency_ns = 2 * HTC_US };
     c->off = fit_costs(&c->costs, c->point, c->points, c->quick, tell_fit, NULL);
@@ -240,6 +242,7 @@ static void write_costs(const calibration *c, FILE *out)
             "cost.cores = %u\n"
             "cost.latency = %" PRIu64 "ns  ; of a message\n"
             "cost.turn = %" PRIu64 "ns     ; of a member or a program, whenever it works on what has come\n"
+            "cost.wake = %" PRIu64 "ns     ; besides, if it had waited for that\n"
             "cost.unpack = %" PRIu64 "ns   ; of a frame that has come\n"
             "cost.pack = %" PRIu64 "ns     ; of one that leaves\n"
             "cost.service = %" PRIu64 "ns  ; of a request\n"
@@ -249,7 +252,7 @@ static void write_costs(const calibration *c, FILE *out)
             "cost.sync = %" PRIu64 "ns     ; of the disk\n"
             "cost.bytes = %" PRIu64 "\n"
             "cost.bandwidth = %" PRIu64 "\n",
-            name, day, 100 * (c->off - 1), o->cores, o->latency_ns, o->turn_ns, o->unpack_ns, o->pack_ns, o->service_ns, o->accept_ns, o->client_ns, o->commit_ns, o->sync_ns, o->bytes,
+            name, day, 100 * (c->off - 1), o->cores, o->latency_ns, o->turn_ns, o->wake_ns, o->unpack_ns, o->pack_ns, o->service_ns, o->accept_ns, o->client_ns, o->commit_ns, o->sync_ns, o->bytes,
             o->bandwidth);
     if (c->spawn)
         fprintf(out, "\n[fairshare]\ncluster.launch = %" PRIu64 "ns ; a process is started, and ends\n", (uint64_t)c->spawn);
@@ -269,8 +272,8 @@ static int check(calibration *c, htc_error *error)
     for (size_t i = 0; i < c->points; i++)
         say_point(c, &c->point[i]);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        point p[4] = { { .members = members[i], .load = { 8, 4, 0, 0.4 } }, { .members = members[i], .load = { 8, 4, 1, 0.4 } }, { .members = members[i], .load = { 32, 4, 0, 0.4 } },
-                       { .members = members[i], .load = { 32, 4, 1, 0.4 } } };
+        point p[4] = { { .members = members[i], .load = { 8, 4, 0, 0.4 } }, { .members = members[i], .load = { 8, 4, 1, 0.4 } }, { .members = members[i], .load = { 16, 8, 0, 0.4 } },
+                       { .members = members[i], .load = { 16, 8, 1, 0.4 } } };
         if (!measure_crew(c, p, 4, error))
             return 0;
         tell("%s", "");

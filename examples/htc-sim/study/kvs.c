@@ -51,6 +51,7 @@ static const setting table[] = {
     { "cost.sync", SET_SPAN, "0", 0, 0, "a span" },
     { "cost.commit", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.turn", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
+    { "cost.wake", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.accept", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.client", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { NULL, 0, NULL, 0, 0, NULL },
@@ -85,6 +86,7 @@ static void costs_of(htc_sim_kvs_options *o, const settings *s)
     o->sync_ns = settings_span(s, "cost.sync");
     o->commit_ns = span_of(s, "cost.commit");
     o->turn_ns = span_of(s, "cost.turn");
+    o->wake_ns = span_of(s, "cost.wake");
     o->accept_ns = span_of(s, "cost.accept");
     o->client_ns = span_of(s, "cost.client");
 }

@@ -318,7 +318,8 @@ static uint64_t take_inbox(live *m, uint32_t p)
 static void take_turn(live *m, uint32_t p)
 {
     live_process *v = &m->process[p];
-    uint64_t      cost = m->turn;
+    uint64_t      cost = m->turn + (v->awake ? 0 : m->wake);
+    v->awake = 0;
     v->state = LIVE_RUNS;
     m->now.turns++;
     if (v->stored) {
@@ -369,7 +370,8 @@ static void turn_ends(live *m, uint32_t p)
     }
     v->state = LIVE_IDLE;
     m->now.running--;
-    if (v->inbox.first != LIVE_NONE || v->stored)
+    v->awake = v->inbox.first != LIVE_NONE || v->stored;
+    if (v->awake)
         wake(m, p);
     next_on_core(m);
 }

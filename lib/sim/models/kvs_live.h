@@ -59,7 +59,7 @@ typedef struct live_process {
     uint32_t  frames;          /* in which what is in the inbox came */
     uint32_t  out;             /* frames that leave at the end of the turn */
     uint32_t  next;            /* that is ready, too */
-    uint8_t   state, in_sync, stored, reserved;
+    uint8_t   state, in_sync, stored, awake; /* awake: it goes on with what has come in its last turn */
     uint64_t  busy;            /* ticks */
 } live_process;
 
@@ -81,7 +81,7 @@ typedef struct live {
     uint32_t            members, programs, owners, majority, depth;
     uint32_t            first_sync, first_process; /* ids; those of frames begin at 0 */
     uint32_t            items_max, frames_max;
-    uint64_t            latency, pack, unpack, service, accept, client_cost, turn, commit, sync, stall;
+    uint64_t            latency, pack, unpack, service, accept, client_cost, turn, wake, commit, sync, stall;
     double              byte_ticks; /* of a message */
     uint64_t            keys, operations, stalls;
     uint64_t            put_below;
