@@ -5,10 +5,12 @@
 
 #include "alloc_fail.h"
 #include "htcsched/flows.h"
+#include "htcsched/steal.h"
 #include "htcsched/work.h"
 #include "property.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/ledger.h"
+#include "roles/worker/submission.h"
 
 TestSuite(flows_records);
 
@@ -177,4 +179,40 @@ Test(flows_records, memory_may_be_refused_at_any_step)
         }
         htc_flow_destroy(f);
     }
+}
+
+static htc_status ask_next(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out, uint32_t *count)
+{
+    (void)ctx;
+    (void)rng;
+    *count = cap > 0;
+    out[0] = (view->self + 1) % view->n;
+    return HTC_OK;
+}
+
+/* A flow may name a steal policy of the library, or of the registry that is given; a name is kept whole or refused. */
+Test(flows_records, finds_steal_policies_in_a_registry)
+{
+    const htc_steal_policy mine = { .size = sizeof mine, .name = "site.next", .choose = ask_next };
+    const htc_steal_policy longest = { .size = sizeof longest, .name = "a-name-that-has-32-bytes-exactly", .choose = ask_next };
+    const htc_steal_policy fits = { .size = sizeof fits, .name = "a-name-of-31-bytes-as-they-fit-", .choose = ask_next };
+    htc_registry          *r = NULL;
+    htc_error              e = { 0 };
+    flow                   f = { .state = FLOW_BUILDING };
+    cr_assert(htc_registry_create(NULL, &r) == HTC_OK && htc_registry_add_builtin(r) == HTC_OK);
+    cr_assert(htc_steal_register(r, &mine) == HTC_OK && htc_steal_register(r, &longest) == HTC_OK && htc_steal_register(r, &fits) == HTC_OK);
+    cr_assert(strlen(longest.name) == 32 && strlen(fits.name) == 31 && sizeof f.steal == 32);
+    cr_expect(eq(int, htc__submission_policy(&f, NULL, "site.next", NULL, &e), HTC_ENOTFOUND));
+    cr_expect(strstr(e.text, "site.next") && !strstr(e.text, "added") && !f.steal[0], "%s", e.text);
+    cr_expect(eq(int, htc__submission_policy(&f, NULL, "site.next", r, &e), HTC_OK));
+    cr_expect(strcmp(f.steal, "site.next") == 0);
+    cr_expect(eq(int, htc__submission_policy(&f, NULL, "near", r, &e), HTC_OK), "those of the library are there, too");
+    cr_expect(eq(int, htc__submission_policy(&f, NULL, "site.other", r, &e), HTC_ENOTFOUND));
+    cr_expect(strstr(e.text, "and those that were added") && strcmp(f.steal, "near") == 0, "%s", e.text);
+    cr_expect(eq(int, htc__submission_policy(&f, NULL, longest.name, r, &e), HTC_ENOTFOUND), "no record has room for it");
+    cr_expect(eq(int, htc__submission_policy(&f, NULL, fits.name, r, &e), HTC_OK));
+    cr_expect(strcmp(f.steal, fits.name) == 0);
+    cr_expect(eq(int, htc__submission_policy(&f, NULL, "", r, &e), HTC_OK), "the default");
+    cr_expect(!f.steal[0]);
+    htc_registry_destroy(r);
 }
