@@ -81,6 +81,10 @@ echo '2 0 0 x' >> "$dir/log.swf"
 ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf" --per-node 8
 says "log.swf:2"
 
+# A table of more than 32 MiB grows.
+ends 0 jobs --nodes 470000 --partition 1 --policy random --sizes uniform --job-nodes 1 --count 475000 --length 300ms --json
+grep -q '"ended":475000,' "$dir/out" || fail "not all jobs have ended"
+
 ends 2 jobs --policy nothing
 says "control.policy takes central, monitored or random"
 ends 2 jobs --wait 2s
