@@ -26,8 +26,9 @@
  * wait are read together. Members and clients' programs work in turns: all that has come is worked on, then each connection is sent one frame. What is to be
  * durable is synced for all of a member's requests together, one sync after the other. There are no failures; a client may have several requests on
  * their way. A member's costs are turn_ns for each turn, wake_ns if it had
- * waited for it, unpack_ns and pack_ns for each frame, service_ns for a request at the owner that was asked, accept_ns
- * for what another owner is asked, and for its answer, and commit_ns for each sync, besides the time that the sync itself takes.
+ * waited for it, unpack_ns and pack_ns for each frame, service_ns for a request at the owner that was asked; where there
+ * are several, accept_ns for each owner's part and for an answer at the first; commit_ns for each sync and write_ns for each change in it, besides the time that the
+ * sync itself takes.
  *
  * What is simplified: what a server has received before it fails it still answers; a refusal takes the time of a message, costs nobody
  * anything and is not counted; links do not fail; all messages but copies of data have one size.
@@ -149,9 +150,10 @@ typedef struct htc_sim_kvs_options {
     uint32_t cores;        /**< live: of the one machine on which members and programs run; 0: each has its own */
     htc_ns   sync_ns;      /**< live: of a disk; 0: durable at once */
     htc_ns   commit_ns;    /**< live: of a member, for each sync */
+    htc_ns   write_ns;     /**< live: the same, for each change in it */
     htc_ns   turn_ns;      /**< live: of a member or a program, for each turn */
     htc_ns   wake_ns;      /**< live: the same, besides, if it had waited for something to do */
-    htc_ns   accept_ns;    /**< live: of an owner that is asked by the first one, and of that one for its answer */
+    htc_ns   accept_ns;    /**< live: where there are several, of each owner for its part, and of the first one for each answer of another */
     htc_ns   client_ns;    /**< live: of a program, for each request */
     const htc_scale_host *host;       /**< borrowed; NULL: every default */
     const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */

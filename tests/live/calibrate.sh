@@ -23,7 +23,7 @@ nothing_left() { [ -z "$(ls "$dir/work")" ] || fail "$1 leaves $(ls "$dir/work")
 
 ends 0 calibrate --quick --dir "$dir/work" -o "$dir/costs.ini"
 nothing_left "a calibration"
-for key in latency turn wake unpack pack service accept client commit sync; do
+for key in latency turn wake unpack pack service accept client commit write sync; do
     grep -qE "^cost\.$key = [1-9][0-9]*ns" "$dir/costs.ini" || { cat "$dir/costs.ini"; fail "cost.$key is not there, or is nothing"; }
 done
 ends 0 kvs --store live --costs "$dir/costs.ini" --clients 16 --requests 1000 --json

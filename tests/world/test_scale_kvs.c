@@ -258,7 +258,7 @@ static figures model(const trial *t, uint64_t requests)
 {
     htc_sim_kvs_options o = { .size = sizeof o, .seed = 1, .model = HTC_SIM_KVS_LIVE, .clients = t->clients, .requests = (uint32_t)(requests / t->clients), .depth = t->depth,
                               .servers = t->members, .copies = t->owners, .puts = t->puts, .no_puts = !(t->puts > 0), .keys = t->keys, .stall_ns = HTC_MS,
-                              .latency_ns = LATENCY_NS, .pack_ns = 1, .unpack_ns = 1, .service_ns = 1, .accept_ns = 1, .client_ns = 1, .turn_ns = 1, .wake_ns = 1, .commit_ns = 1,
+                              .latency_ns = LATENCY_NS, .pack_ns = 1, .unpack_ns = 1, .service_ns = 1, .accept_ns = 1, .client_ns = 1, .turn_ns = 1, .wake_ns = 1, .commit_ns = 1, .write_ns = 1,
                               .sync_ns = t->sync, .bandwidth = UINT64_C(1) << 60, .tick_ns = 10 };
     htc_sim_kvs_report  r = { .size = sizeof r };
     htc_error           e = { 0 };

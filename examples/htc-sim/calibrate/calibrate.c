@@ -218,7 +218,7 @@ static void fit(calibration *c)
     double sync = c->points > 1 ? c->point[1].measured.response - c->point[0].measured.response : 0; /* what one put takes more than one get, of one member */
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c->costs = (htc_sim_kvs_options){ .size = sizeof c->costs, .tick_ns = 10, .bytes = 200, .bandwidth = 10000000000, .cores = cores > 0 ? (uint32_t)cores : 1, .turn_ns = HTC_US, .wake_ns = 4 * HTC_US,
-                                      .unpack_ns = 500, .pack_ns = HTC_US, .service_ns = HTC_US, .accept_ns = 500, .client_ns = HTC_US, .commit_ns = 10 * HTC_US,
+                                      .unpack_ns = 500, .pack_ns = HTC_US, .service_ns = HTC_US, .accept_ns = 500, .client_ns = HTC_US, .commit_ns = 10 * HTC_US, .write_ns = 500,
                                       .sync_ns = sync > 2e-5 ? (htc_ns)(sync * 1e9) : 20 * HTC_US, .latency_ns = 2 * HTC_US };
     c->off = fit_costs(&c->costs, c->point, c->points, c->quick, tell_fit, NULL);
 }
@@ -246,13 +246,14 @@ static void write_costs(const calibration *c, FILE *out)
             "cost.unpack = %" PRIu64 "ns   ; of a frame that has come\n"
             "cost.pack = %" PRIu64 "ns     ; of one that leaves\n"
             "cost.service = %" PRIu64 "ns  ; of a request\n"
-            "cost.accept = %" PRIu64 "ns   ; of another owner, and of its answer at the first\n"
+            "cost.accept = %" PRIu64 "ns   ; where there are several, of each owner for its part, and of an answer at the first\n"
             "cost.client = %" PRIu64 "ns   ; of a request, at its client\n"
             "cost.commit = %" PRIu64 "ns   ; of a member, for each sync\n"
+            "cost.write = %" PRIu64 "ns    ; and for each change in it\n"
             "cost.sync = %" PRIu64 "ns     ; of the disk\n"
             "cost.bytes = %" PRIu64 "\n"
             "cost.bandwidth = %" PRIu64 "\n",
-            name, day, 100 * (c->off - 1), o->cores, o->latency_ns, o->turn_ns, o->wake_ns, o->unpack_ns, o->pack_ns, o->service_ns, o->accept_ns, o->client_ns, o->commit_ns, o->sync_ns, o->bytes,
+            name, day, 100 * (c->off - 1), o->cores, o->latency_ns, o->turn_ns, o->wake_ns, o->unpack_ns, o->pack_ns, o->service_ns, o->accept_ns, o->client_ns, o->commit_ns, o->write_ns, o->sync_ns, o->bytes,
             o->bandwidth);
     if (c->spawn)
         fprintf(out, "\n[fairshare]\ncluster.launch = %" PRIu64 "ns ; a process is started, and ends\n", (uint64_t)c->spawn);

@@ -50,6 +50,7 @@ static const setting table[] = {
     { "cost.cores", SET_COUNT, "0", 0, 1000000, "a number from 0 to 1000000; 0: each member and program has its own" },
     { "cost.sync", SET_SPAN, "0", 0, 0, "a span" },
     { "cost.commit", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
+    { "cost.write", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.turn", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.wake", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.accept", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
@@ -85,6 +86,7 @@ static void costs_of(htc_sim_kvs_options *o, const settings *s)
     o->cores = (uint32_t)settings_count(s, "cost.cores");
     o->sync_ns = settings_span(s, "cost.sync");
     o->commit_ns = span_of(s, "cost.commit");
+    o->write_ns = span_of(s, "cost.write");
     o->turn_ns = span_of(s, "cost.turn");
     o->wake_ns = span_of(s, "cost.wake");
     o->accept_ns = span_of(s, "cost.accept");

@@ -188,11 +188,13 @@ static void replied(live *m, uint32_t p, uint32_t o, uint32_t turn)
         finish(m, p, o);
 }
 
-/* These are durable here: owners answer, with the round that they were asked in, whatever the request is at now. */
-static void release(live *m, uint32_t p, live_list *l)
+/* These are durable here, which has its cost: owners answer, with the round that they were asked in, whatever the request is at now. */
+static uint64_t release(live *m, uint32_t p, live_list *l)
 {
+    uint64_t cost = 0;
     while (l->first != LIVE_NONE) {
         live_item item = m->item[l->first];
+        cost += m->write;
         free_item(m, l->first);
         l->first = item.next;
         if (item.from == p)
@@ -200,6 +202,7 @@ static void release(live *m, uint32_t p, live_list *l)
         else
             send(m, p, item.from, LIVE_REPLY, item.op, item.turn);
     }
+    return cost;
 }
 
 /* ---- a client ---- */
@@ -281,7 +284,7 @@ static uint64_t take(live *m, uint32_t p, const live_item *item)
     case LIVE_ASK:
         m->now.served += m->service;
         asked(m, p, item->op);
-        return m->service;
+        return m->service + (m->owners > 1 ? m->accept : 0);
     case LIVE_READ:
         send(m, p, item->from, LIVE_REPLY, item->op, item->turn);
         return m->accept;
@@ -324,14 +327,13 @@ static void take_turn(live *m, uint32_t p)
     m->now.turns++;
     if (v->stored) {
         v->stored = 0;
-        cost += m->commit;
-        release(m, p, &v->syncing);
+        cost += m->commit + release(m, p, &v->syncing);
     }
     cost += take_inbox(m, p);
     while (!m->sync && v->staged.first != LIVE_NONE) { /* durable at once: what that leads to may stage more */
         live_list now = v->staged;
         v->staged.first = LIVE_NONE;
-        release(m, p, &now);
+        cost += release(m, p, &now);
     }
     for (uint32_t f = v->out; f != LIVE_NONE; f = m->frame[f].next) {
         m->frame_of[m->frame[f].link] = LIVE_NONE;

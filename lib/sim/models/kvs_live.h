@@ -81,7 +81,7 @@ typedef struct live {
     uint32_t            members, programs, owners, majority, depth;
     uint32_t            first_sync, first_process; /* ids; those of frames begin at 0 */
     uint32_t            items_max, frames_max;
-    uint64_t            latency, pack, unpack, service, accept, client_cost, turn, wake, commit, sync, stall;
+    uint64_t            latency, pack, unpack, service, accept, client_cost, turn, wake, commit, write, sync, stall;
     double              byte_ticks; /* of a message */
     uint64_t            keys, operations, stalls;
     uint64_t            put_below;

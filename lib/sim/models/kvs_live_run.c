@@ -28,6 +28,7 @@ void htc__live_defaults(htc_sim_kvs_options *o)
     o->turn_ns = o->turn_ns ? o->turn_ns : HTC_US;
     o->wake_ns = o->wake_ns ? o->wake_ns : 4 * HTC_US;
     o->commit_ns = o->commit_ns ? o->commit_ns : 10 * HTC_US;
+    o->write_ns = o->write_ns ? o->write_ns : HTC_US;
     o->tick_ns = o->tick_ns ? o->tick_ns : 10;
     if (!o->messages_max) /* what a request has on its way at once, and what is late of earlier ones */
         o->messages_max = o->clients * o->depth * (3 * o->copies + 2) + 1024;
@@ -97,6 +98,7 @@ static void fill(live *m)
     m->turn = htc_scale_ticks(m->scale, o->turn_ns);
     m->wake = htc_scale_ticks(m->scale, o->wake_ns);
     m->commit = htc_scale_ticks(m->scale, o->commit_ns);
+    m->write = htc_scale_ticks(m->scale, o->write_ns);
     m->sync = htc_scale_ticks(m->scale, o->sync_ns);
     m->stall = htc_scale_ticks(m->scale, o->stall_ns);
     m->put_below = o->no_puts ? 0 : (uint64_t)(o->puts * 0x1p63);
@@ -146,7 +148,7 @@ static uint64_t print_of(const live *m)
 {
     const htc_sim_kvs_options *o = &m->options;
     uint64_t numbers[] = { o->clients, o->servers, o->requests, o->copies, o->depth, o->programs, o->cores, o->keys, m->put_below, o->synchronised, m->stall, m->latency, m->pack,
-                           m->unpack, m->service, m->accept, m->client_cost, m->turn, m->wake, m->commit, m->sync, o->bytes, o->bandwidth, o->messages_max };
+                           m->unpack, m->service, m->accept, m->client_cost, m->turn, m->wake, m->commit, m->write, m->sync, o->bytes, o->bandwidth, o->messages_max };
     uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
     return o->weights ? htc_hash64((htc_bytes){ m->sum, o->keys * sizeof *m->sum }, print) : print;
 }
