@@ -31,10 +31,11 @@ static htc_sim_kvs_options alone(void)
                                   .accept_ns = 5 * US, .client_ns = 11 * US, .turn_ns = 9 * US, .wake_ns = 4 * US, .commit_ns = 16 * US, .write_ns = US, .sync_ns = 400 * US };
 }
 
-/* There and back to the owner that is asked, and from it to the others: turns for which all have waited, frames, and what is done in them, in microseconds. */
+/* There and back to the owner that is asked, and from it to the others: turns for which all have waited, frames, and what is done in them, in microseconds. A frame leaves as soon as all of it
+ * is there: that to the first of the two others before that to the second, whose answer comes too late to count. */
 Test(sim_kvs_live, one_request_after_the_other_takes_the_sum_of_its_parts)
 {
-    double way = 100 + 8, client = 13 + 3 + 11 + 2, owner = 13 + 3 + 7 + 5 + 2 * 2, other = 13 + 3 + 5, last = 13 + 2 * (3 + 5) + 2;
+    double way = 100 + 8, client = 13 + 3 + 11 + 2, owner = 13 + 3 + 7 + 5 + 2, other = 13 + 3 + 5, last = 13 + 3 + 5 + 2;
     htc_sim_kvs_options o = alone();
     htc_sim_kvs_report  r = run_of(&o);
     double              read = client + owner + other + 2 + last + 4 * way, write = client + owner + other + 400 + 13 + 17 + 2 + last + 4 * way;
@@ -178,5 +179,5 @@ Test(sim_kvs_live, is_the_same_run_everywhere)
     static const double weights[] = { 5, 1, 0.5, 3, 8 };
     htc_sim_kvs_options o = { .size = sizeof o, .seed = 7, .model = HTC_SIM_KVS_LIVE, .clients = 200, .servers = 5, .depth = 3, .programs = 20, .cores = 4, .sync_ns = 300 * US,
                               .keys = 5, .weights = weights, .requests = 100 };
-    cr_expect(eq(u64, run_of(&o).scale.hash, UINT64_C(0x217e2d1a910127fa)), "0x%llx", (unsigned long long)run_of(&o).scale.hash);
+    cr_expect(eq(u64, run_of(&o).scale.hash, UINT64_C(0xd53eba72c5afc1e6)), "0x%llx", (unsigned long long)run_of(&o).scale.hash);
 }

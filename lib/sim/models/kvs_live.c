@@ -61,7 +61,8 @@ static uint32_t take_frame(live *m, uint32_t from, uint32_t to, uint32_t link)
         htc_scale_fail(m->scale, HTC_EFULL);
         return LIVE_NONE;
     }
-    m->frame[f] = (live_frame){ { LIVE_NONE, LIVE_NONE }, to, m->process[from].out, 0, from, link };
+    m->frame[f] = (live_frame){ { LIVE_NONE, LIVE_NONE }, to, m->process[from].out, 0, from, link, 0 };
+    m->spent += m->pack;
     m->process[from].out = f;
     m->frame_of[link] = f;
     return f;
@@ -78,6 +79,7 @@ static void send(live *m, uint32_t from, uint32_t to, uint32_t kind, uint32_t op
         return;
     append(m, &m->frame[f].items, i);
     m->frame[f].n++;
+    m->frame[f].ready = m->spent;
 }
 
 /* ---- a register ---- */
@@ -189,12 +191,11 @@ static void replied(live *m, uint32_t p, uint32_t o, uint32_t turn)
 }
 
 /* These are durable here, which has its cost: owners answer, with the round that they were asked in, whatever the request is at now. */
-static uint64_t release(live *m, uint32_t p, live_list *l)
+static void release(live *m, uint32_t p, live_list *l)
 {
-    uint64_t cost = 0;
     while (l->first != LIVE_NONE) {
         live_item item = m->item[l->first];
-        cost += m->write;
+        m->spent += m->write;
         free_item(m, l->first);
         l->first = item.next;
         if (item.from == p)
@@ -202,7 +203,6 @@ static uint64_t release(live *m, uint32_t p, live_list *l)
         else
             send(m, p, item.from, LIVE_REPLY, item.op, item.turn);
     }
-    return cost;
 }
 
 /* ---- a client ---- */
@@ -271,76 +271,87 @@ static void wake(live *m, uint32_t p)
     m->now.ready.last = p;
 }
 
-/* What it costs besides frames. */
-static uint64_t take(live *m, uint32_t p, const live_item *item)
+static void take(live *m, uint32_t p, const live_item *item)
 {
     live_process *v = &m->process[p];
     uint32_t      i;
     switch (item->kind) {
     case LIVE_BEGIN:
+        m->spent += m->client_cost;
         if (m->client[item->op / m->depth].begun < m->options.requests)
             ask(m, p, item->op);
-        return m->client_cost;
+        break;
     case LIVE_ASK:
         m->now.served += m->service;
+        m->spent += m->service + (m->owners > 1 ? m->accept : 0);
         asked(m, p, item->op);
-        return m->service + (m->owners > 1 ? m->accept : 0);
+        break;
     case LIVE_READ:
+        m->spent += m->accept;
         send(m, p, item->from, LIVE_REPLY, item->op, item->turn);
-        return m->accept;
+        break;
     case LIVE_PREPARE:
     case LIVE_ACCEPT:
+        m->spent += m->accept;
         if ((i = take_item(m, item->kind, item->op, item->turn, item->from)) != LIVE_NONE)
             append(m, &v->staged, i);
-        return m->accept;
+        break;
     case LIVE_REPLY:
+        m->spent += m->accept;
         replied(m, p, item->op, item->turn);
-        return m->accept;
+        break;
     default:
+        m->spent += m->client_cost;
         answered(m, p, item->op);
-        return m->client_cost;
+        break;
     }
 }
 
-static uint64_t take_inbox(live *m, uint32_t p)
+static void take_inbox(live *m, uint32_t p)
 {
     live_process *v = &m->process[p];
-    uint64_t      cost = v->frames * m->unpack;
     uint32_t      i = v->inbox.first;
+    m->spent += v->frames * m->unpack;
     v->inbox.first = LIVE_NONE;
     v->frames = 0;
     while (i != LIVE_NONE) {
         live_item item = m->item[i];
         free_item(m, i);
-        cost += take(m, p, &item);
+        take(m, p, &item);
         i = item.next;
     }
-    return cost;
 }
 
+/* A frame leaves as soon as all of it is there. */
 static void take_turn(live *m, uint32_t p)
 {
     live_process *v = &m->process[p];
-    uint64_t      cost = m->turn + (v->awake ? 0 : m->wake);
+    uint64_t      now = htc_scale_now(m->scale);
+    m->spent = m->turn + (v->awake ? 0 : m->wake);
     v->awake = 0;
     v->state = LIVE_RUNS;
     m->now.turns++;
     if (v->stored) {
         v->stored = 0;
-        cost += m->commit + release(m, p, &v->syncing);
+        m->spent += m->commit;
+        release(m, p, &v->syncing);
     }
-    cost += take_inbox(m, p);
+    take_inbox(m, p);
     while (!m->sync && v->staged.first != LIVE_NONE) { /* durable at once: what that leads to may stage more */
-        live_list now = v->staged;
+        live_list staged = v->staged;
         v->staged.first = LIVE_NONE;
-        cost += release(m, p, &now);
+        release(m, p, &staged);
     }
-    for (uint32_t f = v->out; f != LIVE_NONE; f = m->frame[f].next) {
-        m->frame_of[m->frame[f].link] = LIVE_NONE;
-        cost += m->pack;
+    for (uint32_t f = v->out, next; f != LIVE_NONE; f = next) {
+        live_frame *frame = &m->frame[f];
+        next = frame->next;
+        m->frame_of[frame->link] = LIVE_NONE;
+        (p < m->members && frame->to < m->members ? &m->now.between : &m->now.requests)->sent++;
+        htc_scale_at(m->scale, now + frame->ready + m->latency + (uint64_t)(frame->n * m->byte_ticks + 0.5), f);
     }
-    v->busy += cost;
-    htc_scale_at(m->scale, htc_scale_now(m->scale) + cost, m->first_process + p);
+    v->out = LIVE_NONE;
+    v->busy += m->spent;
+    htc_scale_at(m->scale, now + m->spent, m->first_process + p);
 }
 
 static void next_on_core(live *m)
@@ -357,13 +368,6 @@ static void turn_ends(live *m, uint32_t p)
 {
     live_process *v = &m->process[p];
     uint64_t      now = htc_scale_now(m->scale);
-    for (uint32_t f = v->out, next; f != LIVE_NONE; f = next) {
-        live_frame *frame = &m->frame[f];
-        next = frame->next;
-        (p < m->members && frame->to < m->members ? &m->now.between : &m->now.requests)->sent++;
-        htc_scale_at(m->scale, now + m->latency + (uint64_t)(frame->n * m->byte_ticks + 0.5), f);
-    }
-    v->out = LIVE_NONE;
     if (v->staged.first != LIVE_NONE && !v->in_sync) {
         append_all(m, &v->syncing, &v->staged);
         v->in_sync = 1;

@@ -1,8 +1,8 @@
 /* The model of this library's own store: what a run has in memory. All of it but the ring is arrays without pointers into each other.
  *
- * Members and clients' programs are processes. A process takes all that has come in one turn, works on it, and sends what there is to send at the end
- * of the turn: a frame for each connection, of which a client has one to each member. What is to be durable is staged, and one sync at a time makes all that was staged before it durable;
- * answers that depend on it leave in a turn after that.
+ * Members and clients' programs are processes. A process takes all that has come in one turn. What it sends goes in a frame for each connection, of which a
+ * client has one to each member, and leaves as soon as all of the frame is there. What is to be durable is staged, and one sync at a time makes all
+ * that was staged before it durable; answers that depend on it leave in a turn after that.
  *
  * Events are of frames, of members' syncs, and of processes (a turn begins or ends), in this order: what comes in one tick comes before the turn that takes it. */
 #ifndef HTC_SIM_MODELS_KVS_LIVE_H
@@ -50,6 +50,7 @@ typedef struct live_frame {
     uint32_t  to, next;
     uint32_t  n, from;
     uint32_t  link; /* between members that of the receiver; else the client's, behind those */
+    uint64_t  ready; /* ticks from the beginning of its turn until all of it is there */
 } live_frame;
 
 enum { LIVE_IDLE, LIVE_READY, LIVE_BEGINS, LIVE_RUNS };
@@ -87,6 +88,7 @@ typedef struct live {
     uint64_t            put_below;
     double             *sum;
     uint32_t           *frame_of; /* of this turn, by link; LIVE_NONE */
+    uint64_t            spent;    /* ticks of this turn so far */
     /* What follows, and the engine, is what a checkpoint has. */
     live_op      *op;
     live_client  *client;
