@@ -167,7 +167,7 @@ static htc_status step_client(void *self, const htc_input *in, htc_output *out)
             status = submit(c, in->now, slot, out);
     while (status == HTC_OK && htc_kv_client_next(c->kv, &r)) {
         c->on_way--;
-        c->w->failures += r.status != HTC_OK;
+        c->w->failures += r.status != HTC_OK && r.status != HTC_ENOTFOUND; /* it may read a key before its first put */
         c->w->answered += (uint64_t)c->w->measures;
         if (c->w->measures)
             c->w->response += in->now - c->asked[r.tag];
@@ -285,12 +285,12 @@ static void beside(const trial *t)
 int main(void)
 {
     static const trial trials[] = {
-        { 3, 3, 8, 1, 0.5, 487310, KEYS }, { 5, 3, 16, 1, 1, 487310, KEYS },   { 7, 5, 16, 4, 0.5, 293570, KEYS }, /* the short form */
-        { 3, 3, 32, 1, 0.5, 487310, 16 }, /* requests wait for their key */
+        { 3, 3, 8, 1, 0.5, 487310, KEYS }, { 5, 3, 16, 1, 1, 487310, KEYS },   { 7, 5, 16, 4, 0.5, 293570, KEYS },
+        { 3, 3, 32, 1, 0.5, 487310, 16 }, /* requests wait for their key. Up to here it is the short form */
         { 3, 3, 32, 1, 1, 293570, KEYS },  { 3, 3, 16, 8, 0.5, 487310, KEYS }, { 5, 5, 32, 2, 0.5, 487310, KEYS }, { 7, 3, 32, 1, 0, 487310, KEYS },
         { 7, 7, 32, 4, 0.2, 713130, KEYS },
     };
-    size_t n = getenv("HTC_TEST_LIGHT") ? 3 : sizeof trials / sizeof *trials;
+    size_t n = getenv("HTC_TEST_LIGHT") ? 4 : sizeof trials / sizeof *trials;
     for (size_t i = 0; i < n; i++)
         beside(&trials[i]);
     /* What is seen is the protocol: with one owner more to wait for, or no sync, the model is far away. */
