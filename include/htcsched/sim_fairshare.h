@@ -6,7 +6,7 @@
  *
  * Users with weights submit jobs of many tasks; agents, one a core, are started for a user, run one task after the other and leave. Who gets and
  * gives cores is decided by htc_allot_plan alone, as in the gateway. Its exact twin is the system scenario (htcsched/sim_system.h), in which the
- * real gateway, store and agents do the same message by message: on 16 cores both agree within 5 % (doc/simulation.md).
+ * real gateway, store and agents do the same message by message: on 16 to 256 cores both agree within 5 % (doc/simulation.md).
  *
  *     htc_sim_fairshare_user   users[] = { { .size = sizeof *users, .weight = 1 }, { .size = sizeof *users, .weight = 2 } };
  *     htc_sim_fairshare_job    jobs[] = { { .size = sizeof *jobs, .user = 0, .tasks = 1000, .length = { .mean_ns = 60e9 } },

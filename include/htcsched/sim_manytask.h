@@ -6,7 +6,7 @@
  *
  * A bag of independent tasks is submitted to nodes of many cores. It waits with one dispatcher, or with the nodes, which steal from each other by
  * the functions of htcsched/steal.h: the same that live workers call. Their exact twin is htcsched/sim_flow.h, in which the real workers do the same
- * message by message: with 16 to 64 slots both agree within 5 % (doc/simulation.md).
+ * message by message: with 16 to 256 slots both agree within 5 % (doc/simulation.md).
  *
  *     htc_sim_manytask_group   nodes = { .size = sizeof nodes, .nodes = 1024, .cores = 1000 };
  *     htc_sim_manytask_options o = { .size = sizeof o, .groups = &nodes, .n_groups = 1, .tasks = 10240000,
