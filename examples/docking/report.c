@@ -144,9 +144,9 @@ static int write_svg(const char *path, const chart *d, const chart *s, int slots
     else
         f = fopen(path, "we");
     if (f && shared)
-        chart_svg(d, "Slots held: dynamic fair shares", s, "Slots held: static equal shares", (uint64_t)slots, f);
+        chart_svg(d, "Slots held: dynamic fair shares", s, "Slots held: static equal shares", (uint64_t)slots, (uint64_t)slots, f);
     else if (f)
-        chart_svg(d, "Cores held: dynamic fair shares", s, "Cores held: static equal shares", (uint64_t)slots, f);
+        chart_svg(d, "Cores held: dynamic fair shares", s, "Cores held: static equal shares", (uint64_t)slots, (uint64_t)slots, f);
     if (f && fclose(f) == 0)
         return 0;
     fprintf(stderr, "docking-report: %s: cannot write the chart\n", path);

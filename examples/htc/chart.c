@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-static const char *const svg_colour[] = { "#4472c4", "#ed7d31", "#70ad47", "#c0504d",
-                                          "#7e57c2", "#26a69a", "#8d6e63", "#607d8b" };
-#define COLOURS (sizeof svg_colour / sizeof svg_colour[0])
-static const int terminal_colour[COLOURS] = { 34, 33, 32, 31, 35, 36, 37, 90 };
+static const char *const svg_colour[CHART_USERS] = { "#4472c4", "#ed7d31", "#70ad47", "#c0504d", "#7e57c2", "#26a69a", "#8d6e63", "#607d8b",
+                                                     "#9dc3e6", "#f8cbad", "#c5e0b4", "#e6b8b7", "#cbb8e9", "#a8dcd5", "#d7ccc8", "#b0bec5" };
+static const int terminal_colour[] = { 34, 33, 32, 31, 35, 36, 37, 90 };
+#define COLOURS (sizeof terminal_colour / sizeof terminal_colour[0])
 
 size_t chart_user(chart *c, const char *name)
 {
@@ -56,6 +56,13 @@ static size_t owner(const chart *c, int column, int columns, double height)
     return c->users;
 }
 
+/* The unit in which this many seconds are a number of few digits. */
+static const char *time_unit(double seconds, double *one)
+{
+    *one = seconds < 2e4 ? 1 : seconds < 1e6 ? 3600 : 86400;
+    return seconds < 2e4 ? "s" : seconds < 1e6 ? "h" : "d";
+}
+
 int chart_columns(FILE *out)
 {
     struct winsize w;
@@ -67,13 +74,18 @@ int chart_columns(FILE *out)
 void chart_print(const chart *c, FILE *out, uint32_t colour, uint64_t slots, int columns)
 {
     int rows = slots < 8 ? (int)(slots * (slots < 5 ? 2 : 1)) : slots < 16 ? (int)slots : 16;
+    int labels = snprintf(NULL, 0, "%5.0f", (double)slots); /* columns of them */
+
+    double      one, span = c->to - c->from;
+    const char *unit = time_unit(span, &one);
+    span /= one;
     for (int r = rows - 1; r >= 0; r--) {
         double height = ((double)r + 0.5) * (double)slots / rows;
         double label = (double)(r + 1) * (double)slots / rows;
         if (fabs(label - round(label)) < 1e-9)
-            fprintf(out, "%5.0f |", label);
+            fprintf(out, "%*.0f |", labels, label);
         else
-            fprintf(out, "      |");
+            fprintf(out, "%*s |", labels, "");
         size_t before = c->users;
         for (int x = 0; x < columns; x++) {
             size_t u = owner(c, x, columns, height);
@@ -89,10 +101,10 @@ void chart_print(const chart *c, FILE *out, uint32_t colour, uint64_t slots, int
         }
         fputs(colour ? "\033[0m\n" : "\n", out);
     }
-    fprintf(out, "      +");
+    fprintf(out, "%*s +", labels, "");
     for (int x = 0; x < columns; x++)
         fputc(x % 10 == 9 ? '+' : '-', out);
-    fprintf(out, "\n       0%*.0f s\n      ", columns - 3, c->to - c->from);
+    fprintf(out, "\n%*s  0%*.*f %s\n      ", labels, "", columns - 3, span < 10 ? 2 : span < 100 ? 1 : 0, span, unit);
     for (size_t u = 0; u < c->users; u++)
         if (colour)
             fprintf(out, "  \033[%dm\u2588\033[0m %s", terminal_colour[u % COLOURS], c->name[u]);
@@ -110,22 +122,87 @@ static void put_text(FILE *out, const char *s)
             fputc(*s, out);
 }
 
-enum { LEFT = 50, WIDE = 720, HIGH = 180, TOP = 40, GAP = 90 };
+enum { LEFT = 60, WIDE = 720, HIGH = 180, TOP = 40, LEGEND = 30, ROW = 16, BELOW = 40 };
 
-static void svg_part(const chart *c, const char *title, double seconds, uint64_t slots, int top, FILE *out)
+/* 1, 2, 5, 10, 20 ... of which about as many as asked make the range. */
+static double step_of(double range, double steps)
 {
-    double below[CHART_BINS] = { 0 }, x_of = WIDE * (c->to - c->from) / seconds / CHART_BINS,
-           y_of = HIGH / (double)slots;
+    double raw = range / steps, power = pow(10, floor(log10(raw))), part = raw / power;
+    return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
+}
+
+static void put_number(FILE *out, double v)
+{
+    if (v >= 1e9)
+        fprintf(out, "%.4gG", v / 1e9);
+    else if (v >= 1e6)
+        fprintf(out, "%.4gM", v / 1e6);
+    else if (v >= 1e4)
+        fprintf(out, "%.4gK", v / 1e3);
+    else
+        fprintf(out, "%.0f", v);
+}
+
+/* What the parts of the stack add up to where they are the highest. */
+static double peak_of(const chart *c)
+{
+    double peak = 0;
+    for (int b = 0; b < CHART_BINS; b++) {
+        double sum = 0;
+        for (size_t u = 0; u < c->users; u++)
+            sum += c->held[u][b];
+        peak = fmax(peak, sum);
+    }
+    return peak;
+}
+
+/* Names with their colours, as many in a row as there is room for; how many rows these are. Nothing is drawn without a file. */
+static int legend(const chart *c, int top, FILE *out)
+{
+    int x = LEFT, rows = 1;
+    for (size_t u = 0; u < c->users; u++) {
+        int wide = 30 + 8 * (int)strlen(c->name[u]);
+        wide = wide > 90 ? wide : 90;
+        if (x > LEFT && x + wide > LEFT + WIDE) {
+            x = LEFT;
+            rows++;
+        }
+        if (out) {
+            int y = top + (rows - 1) * ROW;
+            fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">", x, y, svg_colour[u], x + 14, y + 9);
+            put_text(out, c->name[u]);
+            fprintf(out, "</text>\n");
+        }
+        x += wide;
+    }
+    return rows;
+}
+
+static void grid(double most, double seconds, int top, FILE *out)
+{
+    double      one, span, step = fmax(1, step_of(most, 8));
+    const char *unit = time_unit(seconds, &one);
+    for (double y = 0; y <= most * (1 + 1e-9); y += step) {
+        fprintf(out, "<path d=\"M%d %.1fh%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT, top + HIGH - y / most * HIGH, WIDE,
+                LEFT - 6, top + HIGH - y / most * HIGH + 4);
+        put_number(out, y);
+        fprintf(out, "</text>\n");
+    }
+    span = seconds / one;
+    step = step_of(span, 6);
+    for (int i = 0; i * step <= span * (1 + 1e-9); i++)
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g %s</text>\n", LEFT + i * step / span * WIDE, top + HIGH + 16, i * step, unit);
+}
+
+static void svg_part(const chart *c, const char *title, double seconds, double most, int top, FILE *out)
+{
+    double below[CHART_BINS] = { 0 }, x_of = WIDE * (c->to - c->from) / seconds / CHART_BINS, y_of = HIGH / most;
     fprintf(out, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\">", LEFT, top - 12);
     put_text(out, title);
     fprintf(out, "</text>\n");
-    for (uint64_t y = 0; y <= slots; y += slots > 16 ? (slots + 7) / 8 : 1)
-        fprintf(out,
-                "<path d=\"M%d %.1fh%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%llu</text>\n",
-                LEFT, top + HIGH - (double)y * y_of, WIDE, LEFT - 6, top + HIGH - (double)y * y_of + 4,
-                (unsigned long long)y);
+    grid(most, seconds, top, out);
     for (size_t u = 0; u < c->users; u++) {
-        fprintf(out, "<path fill=\"%s\" d=\"M%d %.1f", svg_colour[u % COLOURS], LEFT, top + HIGH - below[0] * y_of);
+        fprintf(out, "<path fill=\"%s\" d=\"M%d %.1f", svg_colour[u], LEFT, top + HIGH - below[0] * y_of);
         for (int b = 0; b < CHART_BINS; b++)
             fprintf(out, "L%.2f %.2fH%.2f", LEFT + b * x_of, top + HIGH - (below[b] + c->held[u][b]) * y_of,
                     LEFT + (b + 1) * x_of);
@@ -137,32 +214,22 @@ static void svg_part(const chart *c, const char *title, double seconds, uint64_t
         for (int b = 0; b < CHART_BINS; b++)
             below[b] += c->held[u][b];
     }
-    for (int i = 0; i <= 6; i++)
-        fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%.0f s</text>\n", LEFT + i * WIDE / 6,
-                top + HIGH + 16, seconds * i / 6);
-    for (size_t u = 0; u < c->users; u++) {
-        int x = LEFT + (int)(u % 8) * 90, y = top + HIGH + 30;
-        fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">", x, y,
-                svg_colour[u % COLOURS], x + 14, y + 9);
-        put_text(out, c->name[u]);
-        fprintf(out, "</text>\n");
-    }
+    legend(c, top + HIGH + LEGEND, out);
 }
 
-void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots,
-               FILE *out)
+void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots, uint64_t second_slots, FILE *out)
 {
     double seconds = fmax(fmax(c->to - c->from, second ? second->to - second->from : 0), 1e-3);
-    int    height = TOP + HIGH + GAP + (second ? HIGH + GAP : 0);
-    if (slots == 0)
-        slots = 1;
+    double most = fmax(fmax((double)slots, peak_of(c)), 1);
+    int    below = HIGH + LEGEND + ROW * legend(c, 0, NULL) + BELOW; /* of the first part, with the title of the second one */
+    int    height = TOP + below + (second ? HIGH + LEGEND + ROW * legend(second, 0, NULL) + BELOW : 0) - BELOW / 2;
     fprintf(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
         "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
         LEFT + WIDE + 30, height);
-    svg_part(c, title, seconds, slots, TOP, out);
+    svg_part(c, title, seconds, most, TOP, out);
     if (second)
-        svg_part(second, second_title, seconds, slots, TOP + HIGH + GAP, out);
+        svg_part(second, second_title, seconds, fmax(fmax((double)second_slots, peak_of(second)), 1), TOP + below, out);
     fprintf(out, "</svg>\n");
 }

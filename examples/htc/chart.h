@@ -20,8 +20,8 @@ size_t chart_user(chart *c, const char *name); /* finds or adds; those beyond th
 void   chart_add(chart *c, size_t user, double start, double end);
 int    chart_columns(FILE *out); /* as many as fit a narrow terminal, else 70 */
 void   chart_print(const chart *c, FILE *out, uint32_t colour, uint64_t slots, int columns);
-/* The second chart may be NULL; else it is drawn below the first, on the same scale of time. */
-void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots,
-               FILE *out);
+/* The second chart may be NULL; else it is drawn below the first, on the same scale of time. The height is that of so many slots, or of what is the
+ * most at a time if that is more. */
+void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots, uint64_t second_slots, FILE *out);
 
 #endif

@@ -163,7 +163,7 @@ static htc_status write_svg(cli *c, const totals *t, const char *path)
     out_file   out;
     htc_status s = out_open(c, &out, path, 0666);
     if (s == HTC_OK)
-        chart_svg(&t->chart, "slots held by each user", NULL, NULL, t->slots, out.f);
+        chart_svg(&t->chart, "slots held by each user", NULL, NULL, t->slots, 0, out.f);
     return out_close(c, &out, s);
 }
 

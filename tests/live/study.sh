@@ -32,6 +32,15 @@ head -1 "$dir/plots/cores.csv" | grep -qx 'seconds,queued,ada,bob,cy,dora' || fa
 [ "$(wc -l < "$dir/plots/users.csv")" = 5 ] || fail "users.csv has not four users"
 python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/cores.svg"
 
+# Many users: each name has a place and a colour of its own in the picture. A number of many digits does not move its line.
+ends 0 fairshare --cores 1M --users 12 --tasks 1000 --plot "$dir/many"
+[ "$(awk '/\|/ { print index($0, "|") } /\+-/ { print index($0, "+") }' "$dir/out" | sort -u | wc -l)" = 1 ] || { cat "$dir/out"; fail "the lines of the picture begin at different columns"; }
+python3 - "$dir/many/cores.svg" << 'PY'
+import sys, xml.dom.minidom
+boxes = [b for b in xml.dom.minidom.parse(sys.argv[1]).getElementsByTagName("rect") if b.getAttribute("x")]
+assert len({(b.getAttribute("x"), b.getAttribute("y")) for b in boxes}) == 12 == len({b.getAttribute("fill") for b in boxes}), [b.toxml() for b in boxes]
+PY
+
 # The worked example: 100 cores, 200, 50 and 20 tasks.
 cat > "$dir/worked.ini" << 'END'
 [cluster]

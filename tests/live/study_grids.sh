@@ -28,7 +28,20 @@ for queue in Q1 Q2 Q3 Q4; do
 done
 head -1 "$dir/plots/queues.csv" | grep -qx 'seconds,jobs,Q1 busy,Q1 queued,Q2 busy,Q2 queued,Q3 busy,Q3 queued,Q4 busy,Q4 queued' || fail "the head of queues.csv"
 [ "$(wc -l < "$dir/plots/results.csv")" = 9 ] || fail "results.csv has not four queues and four classes"
-python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/queues.svg"
+# Tasks wait that are many times the CPUs: each part of the picture has a scale of its own, and stays in its place.
+python3 - "$dir/plots/queues.svg" << 'PY'
+import re, sys, xml.dom.minidom
+picture = xml.dom.minidom.parse(sys.argv[1])
+titles = [int(t.getAttribute("y")) for t in picture.getElementsByTagName("text") if t.getAttribute("font-weight")]
+areas = [p.getAttribute("d") for p in picture.getElementsByTagName("path") if p.getAttribute("fill")]
+heights = [[float(y) for y in re.findall(r"[ML][0-9.-]+ ([0-9.-]+)", d)] for d in areas]
+assert len(titles) == 2 and len(areas) == 8, (titles, len(areas))
+assert titles[0] < min(map(min, heights[:4])) and max(map(max, heights[:4])) < titles[1] < min(map(min, heights[4:])), [(min(h), max(h)) for h in heights]
+wide = float(picture.documentElement.getAttribute("viewBox").split()[2])
+for text in picture.getElementsByTagName("text"):
+    if text.getAttribute("text-anchor") == "middle":
+        assert float(text.getAttribute("x")) + 4 * len(text.firstChild.data) < wide, text.toxml()
+PY
 ends 0 run "$example" --jobs-in-all 300 --json
 hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
 ends 0 grids --jobs-in-all 300 --json

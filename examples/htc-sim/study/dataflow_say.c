@@ -49,7 +49,7 @@ static int write_picture(const char *folder, const dataflow_study *d, const char
     snprintf(title, sizeof title, "busy cores: %s, %s, %" PRIu64 " cores, seed %" PRIu64, dataflow_systems[d->options.system], dataflow_shapes[d->options.shape], d->report.cores,
              d->options.seed);
     if (out) {
-        chart_svg(busy, title, ready, "tasks that are ready", d->report.cores, out);
+        chart_svg(busy, title, ready, "tasks that are ready", d->report.cores, 0, out);
         bad = plot_close(out);
     }
     free(busy);

@@ -58,7 +58,7 @@ static int write_picture(const char *folder, const dsp_study *d, const char *suf
     else
         snprintf(title, sizeof title, "nodes held: system %s, peak %" PRIu64, dsp_systems[d->options.system], d->report.peak);
     if (out) {
-        chart_svg(c, title, NULL, NULL, top_of(c), out);
+        chart_svg(c, title, NULL, NULL, top_of(c), 0, out);
         bad = plot_close(out);
     }
     free(c);

@@ -88,7 +88,7 @@ static int write_picture(const char *folder, const fairshare *f, const char *suf
     int                      bad = -1;
     snprintf(title, sizeof title, "cores by user: %" PRIu64 " cores, policy %s, seed %" PRIu64, f->report.cores, policies[f->options.policy], f->options.seed);
     if (out) {
-        chart_svg(c, title, NULL, NULL, f->report.cores, out);
+        chart_svg(c, title, NULL, NULL, f->report.cores, 0, out);
         bad = plot_close(out);
     }
     free(c);

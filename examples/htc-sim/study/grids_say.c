@@ -98,7 +98,7 @@ static int write_picture(const char *folder, const grids_run *g, const char *suf
     int    bad = -1;
     snprintf(title, sizeof title, "CPUs by queue: system %s, seed %" PRIu64, systems[g->options.system], g->options.seed);
     if (out) {
-        chart_svg(busy, title, queued, "tasks that wait, by queue", top_of(busy), out);
+        chart_svg(busy, title, queued, "tasks that wait, by queue", top_of(busy), 0, out);
         bad = plot_close(out);
     }
     free(busy);

@@ -57,7 +57,7 @@ static int write_picture(const char *folder, const jobs_study *j, const char *su
     int    bad = -1;
     snprintf(title, sizeof title, "nodes of %" PRIu32 " that are taken: policy %s, seed %" PRIu64, j->options.nodes, j->policy, j->options.seed);
     if (out) {
-        chart_svg(nodes, title, waiting, "jobs that wait for nodes", j->options.nodes, out);
+        chart_svg(nodes, title, waiting, "jobs that wait for nodes", j->options.nodes, 0, out);
         bad = plot_close(out);
     }
     free(nodes);

@@ -50,7 +50,7 @@ static int write_picture(const char *folder, const many_study *m, const many_cou
     int    bad = -1;
     snprintf(title, sizeof title, "busy cores: %s, %" PRIu64 " nodes, %" PRIu64 " cores, seed %" PRIu64, many_architectures[m->architecture], m->report.nodes, m->report.cores, m->options.seed);
     if (out) {
-        chart_svg(busy, title, queued, "tasks that wait", m->report.cores, out);
+        chart_svg(busy, title, queued, "tasks that wait", m->report.cores, 0, out);
         bad = plot_close(out);
     }
     free(busy);
