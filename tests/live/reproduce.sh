@@ -55,6 +55,9 @@ must = exactly
 [claim.order]
 about = fewer cores take longer
 value = makespan_s of cores at 50 > makespan_s of cores at 100
+[claim.pairs]
+about = half of the tasks take less than all less five seconds
+value = makespan_s of cores at 100 * 2 > makespan_s of cores at 50 - 5 > makespan_s of half
 [claim.ratio]
 value = makespan_s of cores at 50 / makespan_s of cores at 100
 published = 2
@@ -75,7 +78,7 @@ import json, sys
 all = json.load(open(sys.argv[1]))
 one = all["experiments"][0]
 by = {c["about"]: c for c in one["claims"]}
-assert one["runs"] == 5 and all["holds"] == 6 and all["fails"] == 0 and all["not_run"] == 1, all
+assert one["runs"] == 5 and all["holds"] == 7 and all["fails"] == 0 and all["not_run"] == 1, all
 assert by["makespan_s of one & all at 50"]["ours"] == 20 and by["makespan_s of one & all at 100"]["verdict"] == "yes", by
 assert by["makespan_s of here at 9 - 2"]["verdict"] == "not run", by
 PY
@@ -90,6 +93,9 @@ grep -qE '^  no       max makespan_s of cores .*ours 100, ' "$dir/out" || fail "
 grep -qE '^  yes      makespan_s of here at 9 - 2 .*ours 7' "$dir/out" || fail "a command's number is not there"
 
 # A claim that does not hold ends with 1, unless its file says why.
+sed 's/ - 5 > / - 15 > /' "$dir/good.ini" > "$dir/bad.ini"
+ends 1 "$dir/bad.ini"
+grep -qE '^  no       half of the tasks .*ours not in order' "$dir/out" || { cat "$dir/out"; fail "an order of pairs is not refused"; }
 sed -i 's/^published = 2$/published = 3/' "$dir/good.ini"
 ends 1 "$dir/good.ini"
 grep -qE '^  no       makespan_s of cores at 50 / .*published 3, ours 2, -1 ' "$dir/out" || fail "the claim is not refused"
@@ -124,6 +130,8 @@ mistake 's/ of half$/ of halve/' "there is no series: halve"
 mistake 's/ of half$/ of cores/' "at which value"
 mistake 's/of cores at 50 >/of cores at 51 >/' "there is no such value of what varies: 51"
 mistake 's/^must = exactly/must = about/' "must: about"
+mistake 's/ - 5 > / - 5 - 6 > /' "up to 8 terms, alone or in such pairs"
+mistake 's/ - 5 > / - 5 < /' "up to 8 terms, alone or in such pairs"
 mistake 's/^published = 10$/publish = 10/' "[claim.NAME] has no such key"
 mistake 's/^value = max.*//' "a claim has no value"
 mistake 's/^name = .*//' "[reproduce] lacks paper, name or about"

@@ -1,4 +1,4 @@
-/* What is claimed of runs: MEASURE of SERIES [at VALUE], two of them with / - + or * between them, or several with > or < between them. */
+/* What is claimed of runs: MEASURE of SERIES [at VALUE], two of them with / - + or * between them, or several of either with > or < between them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,28 +65,36 @@ static int parse_term(experiment *e, term *t, const char *text, htc_error *error
     return m >= 0 || refuse(error, "too many measures", what, "divide the series into two");
 }
 
+/* The operator that comes next, without the space before it; NULL: none. */
+static char *next_operator(char *text)
+{
+    for (; *text; text++)
+        if (*text == ' ' && text[1] && strchr("/-+*<>", text[1]) && text[2] == ' ')
+            return text + 1;
+    return NULL;
+}
+
 int claim_parse(experiment *e, claim *c, const char *text, htc_error *error)
 {
-    char  copy[800], *at = copy, *next;
+    char copy[800], *at = copy;
+    char joins = 0; /* what is between this term and the one before */
     snprintf(copy, sizeof copy, "%s", text);
     c->terms = 0;
     c->op = 0;
-    do {
-        char op = 0;
-        for (next = at; *next; next++)
-            if (*next == ' ' && next[1] && strchr("/-+*<>", next[1]) && next[2] == ' ') {
-                op = next[1];
-                *next = '\0';
-                next += 3;
-                break;
-            }
-        if (c->terms == TERMS_MAX || (c->op && op && c->op != op) || (c->terms >= 1 && op && !strchr("<>", op)))
-            return refuse(error, "value", text, "two terms with / - + or * between them, or up to 8 with > or < between them");
-        if (!parse_term(e, &c->term[c->terms++], at, error))
+    while (at) {
+        char *op = next_operator(at), order = joins == '<' || joins == '>' ? joins : 0;
+        int   again = c->terms && joins && !order && c->term[c->terms - 1].joins; /* a third term of a sum */
+        if (c->terms == TERMS_MAX || again || (order && c->op && c->op != order))
+            return refuse(error, "value", text, "two terms with / - + or * between them, or up to 8 terms, alone or in such pairs, with > or < between them");
+        if (op)
+            op[-1] = '\0';
+        if (!parse_term(e, &c->term[c->terms], at, error))
             return 0;
-        c->op = op ? op : c->op;
-        at = op ? next : NULL;
-    } while (at);
+        c->term[c->terms++].joins = order ? 0 : joins;
+        c->op = order ? order : c->op;
+        joins = op ? *op : 0;
+        at = op ? op + 2 : NULL;
+    }
     c->has_value = 1;
     return 1;
 }
@@ -162,28 +170,31 @@ static int holds(const claim *c)
     return 0;
 }
 
+static double joined(char op, double a, double b)
+{
+    return op == '/' ? (b != 0 ? a / b : NAN) : op == '-' ? a - b : op == '+' ? a + b : a * b;
+}
+
 static void judge(const experiment *e, claim *c)
 {
-    double value[TERMS_MAX] = { 0 }, half[TERMS_MAX] = { 0 };
+    double value[TERMS_MAX] = { 0 }, half = 0, found;
+    size_t n = 0;
     int    ordered = 1;
     c->verdict = VERDICT_NOT_RUN;
-    for (size_t i = 0; i < c->terms; i++)
-        if (!value_of(e, &c->term[i], &value[i], &half[i]))
+    for (size_t i = 0; i < c->terms; i++) {
+        const term *t = &c->term[i];
+        if (!value_of(e, t, &found, &half))
             return;
-    for (size_t i = 1; i < c->terms; i++)
+        if (t->joins)
+            value[n - 1] = joined(t->joins, value[n - 1], found);
+        else
+            value[n++] = found;
+    }
+    for (size_t i = 1; i < n; i++)
         ordered = ordered && (c->op == '>' ? value[i - 1] > value[i] : value[i - 1] < value[i]);
     c->ours = value[0];
-    c->half = c->terms == 1 ? half[0] : 0;
-    if (c->op == '/')
-        c->ours = value[1] != 0 ? value[0] / value[1] : NAN;
-    else if (c->op == '-')
-        c->ours = value[0] - value[1];
-    else if (c->op == '+')
-        c->ours = value[0] + value[1];
-    else if (c->op == '*')
-        c->ours = value[0] * value[1];
-    int order = c->op == '>' || c->op == '<';
-    c->verdict = (order ? ordered : holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
+    c->half = c->terms == 1 ? half : 0;
+    c->verdict = (c->op ? ordered : holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
 }
 
 void claims_judge(experiment *e)

@@ -44,6 +44,7 @@ typedef struct term {
     term_kind kind;
     double    number;
     size_t    series, measure, point;
+    char      joins; /* + - * /: it is joined with the term before; 0: it stands at the beginning, or behind > or < */
 } term;
 
 typedef enum must_kind { MUST_PART = 0, MUST_DISTANCE, MUST_FACTOR, MUST_LEAST, MUST_MOST, MUST_EXACT } must_kind;
@@ -54,7 +55,7 @@ typedef struct claim {
     char      about[240], why[1200], unit[24], must_text[48];
     term      term[TERMS_MAX];
     size_t    terms;
-    char      op;        /* between the terms: 0, + - * / of two; > or < of any */
+    char      op;        /* > or <: an order is claimed; 0: a value is */
     double    published; /* not with > and < */
     int       has_published, has_value;
     must_kind must;
