@@ -161,6 +161,19 @@ wait $pid || got=$?
 grep -q '^interrupted at .* what there was until then:$' "$dir/stopped" || fail "it does not say that it was interrupted"
 grep -qE '^u3 +1 +[1-9][0-9]+ ' "$dir/stopped" || fail "it does not say what it had"
 
+# A signal that only the first process of several gets stops them all.
+"$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s --seeds 1..4 --jobs 2 > "$dir/stopped" 2> "$dir/progress" &
+pid=$!
+for _ in $(seq 600); do
+    [ -s "$dir/progress" ] && break
+    kill -0 $pid 2> /dev/null || break
+    sleep 0.1
+done
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 4 ] || fail "several runs that are interrupted end with $got"
+
 # In pieces it is the same run.
 pieces=(--cores 20K --users 20 --tasks 50K --length "exponential 100s" --arrival 20s)
 ends 0 fairshare "${pieces[@]}" --json

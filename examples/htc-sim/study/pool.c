@@ -132,6 +132,7 @@ int pool_run(const pool *all, outcome *outcomes)
     *next = 0;
     jobs = jobs > JOBS_MAX ? JOBS_MAX : jobs;
     jobs = jobs > n ? (uint32_t)n : jobs;
+    watch_share(); /* kill PID reaches this process alone */
     watch_open(&w, all->memory_max, all->quiet);
     w.what = "runs";
     while (started < jobs && !bad) {

@@ -14,23 +14,37 @@
 #define CHECKPOINT_NS  (600 * HTC_SECOND)
 #define FOR_CHECKPOINT 2
 
-static volatile int stopped; /* 1: by a signal */
+static volatile int  own;
+static volatile int *stopped = &own; /* 1: by a signal. In memory of all processes once they share it */
 
 static void on_signal(int number)
 {
     (void)number;
-    stopped = 1;
+    *stopped = 1;
 }
 
 int watch_stopped(void)
 {
-    return stopped == 1;
+    return *stopped == 1;
 }
 
 void watch_go_on(void)
 {
-    if (stopped == FOR_CHECKPOINT)
-        stopped = 0;
+    if (*stopped == FOR_CHECKPOINT)
+        *stopped = 0;
+}
+
+void watch_share(void)
+{
+    if (stopped != &own)
+        return;
+    volatile int *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return;
+    *shared = own;
+    stopped = shared;
+    if (own) /* a signal came in between */
+        *shared = own;
 }
 
 static htc_ns now(void *ctx)
@@ -115,8 +129,8 @@ void watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, 
 static void progress(void *ctx, const htc_scale_progress *p)
 {
     const watch *w = ctx;
-    if (w->checkpoints && p->spent > CHECKPOINT_NS && !stopped)
-        stopped = FOR_CHECKPOINT;
+    if (w->checkpoints && p->spent > CHECKPOINT_NS && !*stopped)
+        *stopped = FOR_CHECKPOINT;
     watch_say(ctx, p->done, p->total, p->rate, (double)p->left / 1e9, (double)p->spent / 1e9);
 }
 
@@ -128,7 +142,7 @@ void watch_open(watch *w, uint64_t memory_max, int quiet)
         memory_max = (uint64_t)pages * (uint64_t)page / 4 * 3;
     *w = (watch){ .what = "tasks", .quiet = quiet, .alloc = { resize, NULL }, .env = { .size = sizeof w->env } };
     w->env.alloc = &w->alloc;
-    w->host = (htc_scale_host){ .size = sizeof w->host, .memory_max = memory_max, .stop = &stopped, .clock = now, .progress = progress, .ctx = w,
+    w->host = (htc_scale_host){ .size = sizeof w->host, .memory_max = memory_max, .stop = stopped, .clock = now, .progress = progress, .ctx = w,
                                 .progress_ns = 500 * HTC_MS };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -23,6 +23,7 @@ void   watch_threads_end(watch *w);
 void   watch_close(watch *w);                                /* ends the line of progress */
 int    watch_stopped(void);                                  /* Ctrl-C, or SIGTERM */
 void   watch_go_on(void);                                    /* after a stop that was neither */
+void   watch_share(void); /* processes that are forked from now on are stopped by a signal to any of them. What was open before must not run on */
 double watch_seconds(void);
 /* Said before a run that needs much: as many bytes as there are at most. */
 void   watch_needs(watch *w, uint64_t bytes);
