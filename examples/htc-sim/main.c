@@ -1,4 +1,5 @@
 /* htc-sim: the simulator from the command line. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,18 @@ static int fuzz(const fuzz_options *o)
     return ends;
 }
 
-int main(int argc, char **argv)
+/* What a full disk has swallowed may not end with 0. */
+static int told(int ends)
+{
+    int now = fflush(stdout) != 0;
+    if (!now && !ferror(stdout))
+        return ends;
+    fprintf(stderr, "htc-sim: standard output cannot be written: %s\n", now ? strerror(errno) : "a part of it is lost");
+    fprintf(stderr, "htc-sim: next: send it to a file in a folder with room\n");
+    return EXIT_BROKEN;
+}
+
+static int command(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "flow") == 0)
         return flow_command(argc - 1, argv + 1);
@@ -69,4 +81,9 @@ int main(int argc, char **argv)
     fuzz_options o;
     int          done, ends = fuzz_options_read(argc, argv, &o, &done);
     return done ? ends : fuzz(&o);
+}
+
+int main(int argc, char **argv)
+{
+    return told(command(argc, argv));
 }
