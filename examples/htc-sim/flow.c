@@ -110,8 +110,12 @@ static int run_all(const flow_options *o, const htc_flow *flow, htc_sim_flow_rep
             run.sample_ctx = &c;
         }
         htc_status status = run_one(o, flow, &run, &report[i]);
-        if (c.csv && fclose(c.csv) != 0)
-            status = status == HTC_OK ? HTC_EIO : status;
+        int lost = c.csv && ferror(c.csv);
+        if (c.csv && (fclose(c.csv) != 0 || lost)) {
+            fprintf(stderr, "htc-sim: %s cannot be written: %s\n", o->timeline, lost ? "a part of it is lost" : strerror(errno));
+            fprintf(stderr, "htc-sim: next: name a file in a folder with room for --timeline\n");
+            return EXIT_BROKEN;
+        }
         c.csv = NULL;
         if (status != HTC_OK || report[i].failed) {
             fprintf(stderr, "htc-sim: seed %" PRIu64 ": %s\n", run.seed, status != HTC_OK ? htc_strerror(status) : report[i].text);

@@ -144,6 +144,8 @@ ends 2 fairshare --seeds 5
 ends 2 fairshare --jobs 0
 ends 2 fairshare --nothing
 ends 3 fairshare --tasks 1 --plot /proc/nothing
+ends 3 fairshare --tasks 1 --checkpoint "$dir"
+says "$dir: it is no ordinary file"
 
 # What cannot be written does not end with 0.
 if [ -w /dev/full ]; then
@@ -152,7 +154,7 @@ if [ -w /dev/full ]; then
         # shellcheck disable=SC2086
         "$sim" $words > /dev/full 2> "$dir/err" || got=$?
         [ $got = 3 ] || fail "htc-sim $words whose output is lost ends with $got"
-        says "standard output cannot be written: No space left on device"
+        says "standard output cannot be written"
     done
 fi
 
@@ -184,6 +186,7 @@ kill -TERM $pid
 got=0
 wait $pid || got=$?
 [ $got = 4 ] || fail "several runs that are interrupted end with $got"
+grep -q 'interrupted: what follows is of the runs that had ended' "$dir/progress" || fail "several runs do not say that they were interrupted"
 
 # In pieces it is the same run.
 pieces=(--cores 20K --users 20 --tasks 50K --length "exponential 100s" --arrival 20s)

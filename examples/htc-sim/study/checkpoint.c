@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BLOCK ((size_t)1 << 20)
@@ -58,6 +59,11 @@ int checkpoint_write(checkpoint *c, const char *path, const settings *s, htc_err
         checkpoint_close(c);
         return refuse(error, HTC_ENOMEM, path, "no memory for a checkpoint", "free some");
     }
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) { /* the draft takes its place in the end */
+        checkpoint_close(c);
+        return refuse(error, HTC_EIO, path, "it is no ordinary file", "choose for --checkpoint a file, or a name that there is not yet");
+    }
     sprintf(c->draft, "%s.new", path);
     c->file = fopen(c->draft, "wb");
     if (!c->file) {
@@ -84,7 +90,7 @@ int checkpoint_write(checkpoint *c, const char *path, const settings *s, htc_err
 int checkpoint_written(checkpoint *c, htc_error *error)
 {
     int good = flush_block(c);
-    good = good && fwrite(&c->sum, sizeof c->sum, 1, c->file) == 1 && fflush(c->file) == 0 && fsync(fileno(c->file)) == 0;
+    good = good && fwrite(&c->sum, sizeof c->sum, 1, c->file) == 1 && fflush(c->file) == 0 && !ferror(c->file) && fsync(fileno(c->file)) == 0;
     good = fclose(c->file) == 0 && good;
     c->file = NULL;
     if (good && rename(c->draft, c->path) == 0) {

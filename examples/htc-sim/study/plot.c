@@ -34,9 +34,10 @@ int plot_close(FILE *out)
 {
     if (!out)
         return -1;
-    int bad = ferror(out);
-    bad |= fclose(out) != 0;
-    if (bad)
-        fprintf(stderr, "htc-sim: a file of the plot could not be written\n");
-    return bad ? -1 : 0;
+    int bad = ferror(out), now = fclose(out) != 0;
+    if (bad || now) {
+        fprintf(stderr, "htc-sim: a file of the plot could not be written: %s\n", now ? strerror(errno) : "a part of it is lost");
+        fprintf(stderr, "htc-sim: next: give --plot a folder on a disk with room\n");
+    }
+    return bad || now ? -1 : 0;
 }

@@ -183,6 +183,8 @@ static int run_many(const study *y)
     }
     int how = pool_run(&runs, all), ends = how < 0 ? EXIT_BROKEN : first_error(y, all);
     if (ends == EXIT_FINE) {
+        if (how)
+            fprintf(stderr, "htc-sim: interrupted: what follows is of the runs that had ended until then\n");
         say_table(y, all);
         ends = how ? EXIT_STOPPED : EXIT_FINE;
     }
