@@ -87,6 +87,36 @@ grep -qF '](report/good-makespan_s.svg)' "$dir/report.md" || fail "the report la
 python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$dir/report/good-makespan_s.svg"
 [ "$(grep -c '>published: ' "$dir/report/good-makespan_s.svg")" = 2 ] || fail "published values are not drawn"
 
+# What cannot be written is known before anything runs.
+ends 3 "$dir/good.ini" --report "$dir/none/report.md"
+says "none/report.md cannot be written: No such file or directory"
+[ ! -s "$dir/out" ] || fail "it has run all the same"
+ends 3 "$dir/good.ini" --plot "$dir/good.ini/plots"
+says "nothing can be drawn there"
+
+# Percentages differ by points.
+sed 's/^published = 20$/published = 20.5\nunit = %\nmust = within 0.6/' "$dir/claims" | sed '/^must = at most/d' | cat "$dir/one.ini" - > "$dir/points.ini"
+ends 0 "$dir/points.ini"
+grep -qF 'published 2050 %, ours 2000 %, -50.00 points (within 60 points)' "$dir/out" || { cat "$dir/out"; fail "no points"; }
+grep -qE '^  yes      fewer cores take longer +in order$' "$dir/out" || { cat "$dir/out"; fail "an order is not told"; }
+grep -qF '1 experiment: ' "$dir/out" || fail "one experiment is many"
+
+# Series of two models that vary the same thing are one picture, though the key has another section there.
+sed -n '/^\[series.cores/,$!p' "$dir/one.ini" > "$dir/two.ini"
+cat >> "$dir/two.ini" << 'INI'
+[series.one]
+vary = job.bag.tasks: 100 200
+plot = makespan_s
+[series.other]
+model = micro
+vary = micro.tasks: 100 200
+plot = makespan_s
+[claim.one]
+value = makespan_s of one at 100 > 0
+INI
+ends 0 "$dir/two.ini" --plot "$dir/two"
+[ "$(ls "$dir/two")" = two-makespan_s.svg ] && [ "$(grep -c 'stroke-width="2" d="M' "$dir/two/two-makespan_s.svg")" = 2 ] || fail "one series is drawn over the other"
+
 # With all sizes, and what is measured here; the largest takes 100 s, more than the 20 that are claimed at most.
 ends 1 "$dir/good.ini" --full --live
 grep -qE '^  no       max makespan_s of cores .*ours 100, ' "$dir/out" || fail "the largest size is not there"

@@ -7,7 +7,7 @@
 #include "../study/values.h"
 #include "reproduce.h"
 
-enum { LEFT = 70, WIDE = 640, HIGH = 300, TOP = 46, BELOW = 60 };
+enum { LEFT = 70, WIDE = 640, HIGH = 300, TOP = 46, BELOW = 60, ROW = 18 };
 static const char *const colours[] = { "#4472c4", "#ed7d31", "#70ad47", "#c0504d", "#7e57c2", "#26a69a", "#8d6e63", "#607d8b" };
 #define COLOURS (sizeof colours / sizeof *colours)
 
@@ -38,9 +38,16 @@ static double x_of(const series *s, size_t i, int places)
     return !places && value_span(s->point[i], &span) ? (double)span / 1e9 : (double)i;
 }
 
+/* The key without its section: series of two models may vary the same thing under two names. */
+static const char *bare(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    return dot ? dot + 1 : key;
+}
+
 static int in_picture(const series *s, const series *first)
 {
-    return s->plot[0] && strcmp(s->plot, first->plot) == 0 && s->n > 1 && strcmp(s->varies, first->varies) == 0;
+    return s->plot[0] && strcmp(s->plot, first->plot) == 0 && s->n > 1 && strcmp(bare(s->varies), bare(first->varies)) == 0;
 }
 
 int curve_begins(const experiment *e, size_t at)
@@ -75,10 +82,10 @@ static double at_y(const axis *a, double v)
     return TOP + HIGH - HIGH * place(a, v);
 }
 
-/* 1, 2, 5, 10, 20 ... that makes some five steps. */
+/* 1, 2, 5, 10, 20 ... that makes four to ten steps. */
 static double step_of(double range)
 {
-    double raw = range / 5, power = pow(10, floor(log10(raw))), part = raw / power;
+    double raw = range / 10, power = pow(10, floor(log10(raw))), part = raw / power;
     return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
 }
 
@@ -108,12 +115,12 @@ static void grid_y(const axis *a, FILE *out)
 
 static void grid_x(const series *s, const axis *a, int places, FILE *out)
 {
-    double last = -100;
+    double free_from = -100; /* behind the last label */
     for (size_t i = 0; i < s->n; i++) {
-        double x = at_x(a, x_of(s, i, places));
-        if (x - last < 36)
+        double x = at_x(a, x_of(s, i, places)), half = 4.0 * (double)strlen(s->point[i]);
+        if (x - half < free_from)
             continue;
-        last = x;
+        free_from = x + half + 4;
         fprintf(out, "<path d=\"M%.1f %dv4\" stroke=\"#888\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x, TOP + HIGH, x, TOP + HIGH + 18);
         text(out, s->point[i]);
         fprintf(out, "</text>\n");
@@ -171,6 +178,36 @@ static void extent(const experiment *e, const series *first, int places, axis *x
     }
 }
 
+static const char *name_of(const series *s)
+{
+    return s->about[0] ? s->about : s->name;
+}
+
+/* Names with their colours, as many in a row as there is room for; how many rows these are. Nothing is drawn without a file. */
+static int legend(const experiment *e, const series *first, FILE *out)
+{
+    int    x = LEFT, rows = 1;
+    size_t number = 0;
+    for (size_t k = 0; k < e->n_series; k++) {
+        const series *s = &e->series[k];
+        if (!in_picture(s, first))
+            continue;
+        int wide = 34 + 7 * (int)strlen(name_of(s));
+        if (x > LEFT && x + wide > LEFT + WIDE) {
+            x = LEFT;
+            rows++;
+        }
+        if (out) {
+            int y = TOP + HIGH + 50 + (rows - 1) * ROW;
+            fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">", x, y, colours[number++ % COLOURS], x + 14, y + 9);
+            text(out, name_of(s));
+            fprintf(out, "</text>\n");
+        }
+        x += wide;
+    }
+    return rows;
+}
+
 static int draw(const experiment *e, const series *first, const char *folder)
 {
     axis     x, y;
@@ -191,24 +228,23 @@ static int draw(const experiment *e, const series *first, const char *folder)
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"%d\" y=\"20\" font-weight=\"bold\">",
-            LEFT + WIDE + 30, TOP + HIGH + BELOW + 18 * (int)((e->n_series + 2) / 3), LEFT);
+            LEFT + WIDE + 30, TOP + HIGH + BELOW + ROW * legend(e, first, NULL), LEFT);
     text(out, e->name);
     fprintf(out, ": ");
     text(out, first->plot);
-    fprintf(out, "</text><text x=\"%d\" y=\"36\">a ring is a published value</text>\n", LEFT);
+    fprintf(out, "</text>\n");
+    for (size_t k = 0, told = 0; k < e->n_series && !told; k++)
+        if (in_picture(&e->series[k], first) && e->series[k].n_published > 0) {
+            fprintf(out, "<text x=\"%d\" y=\"36\">a ring is a published value</text>\n", LEFT);
+            told = 1;
+        }
     grid_y(&y, out);
     grid_x(first, &x, places, out);
+    legend(e, first, out);
     size_t number = 0;
-    for (size_t k = 0; k < e->n_series; k++) {
-        const series *s = &e->series[k];
-        if (!in_picture(s, first))
-            continue;
-        int left = LEFT + (int)(number % 3) * 220, top = TOP + HIGH + 50 + (int)(number / 3) * 18;
-        fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">", left, top, colours[number % COLOURS], left + 14, top + 9);
-        text(out, s->about[0] ? s->about : s->name);
-        fprintf(out, "</text>\n");
-        curve(s, &x, &y, places, number++, out);
-    }
+    for (size_t k = 0; k < e->n_series; k++)
+        if (in_picture(&e->series[k], first))
+            curve(&e->series[k], &x, &y, places, number++, out);
     fprintf(out, "</svg>\n");
     return plot_close(out);
 }

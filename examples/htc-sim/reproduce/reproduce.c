@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../fuzz.h"
+#include "../study/plot.h"
 #include "../study/study.h"
 #include "../study/values.h"
 
@@ -48,7 +49,7 @@ typedef struct words {
     char   from[512], pictures[512];
 } words;
 
-/* Beside this program in a build's tree, else in the folder in which one stands, else where they are installed. */
+/* Those of the source if it is the current folder, else where they are installed. */
 static void find_folder(words *w)
 {
     static const char *const there[] = { "examples/sim", HTC_SIM_EXPERIMENTS };
@@ -202,8 +203,25 @@ static void list(const reproduction *r)
         printf("%-24s %s, %s: %s%s\n", r->experiment[i]->id, r->experiment[i]->paper, r->experiment[i]->name, r->experiment[i]->about, r->experiment[i]->quick ? " (quick)" : "");
 }
 
+/* Runs may take hours: what they are to be written into is tried before. */
+static int can_write(const reproduction *r)
+{
+    htc_error e;
+    FILE     *out = r->report ? fopen(r->report, "a") : NULL;
+    if (r->report && !out)
+        fprintf(stderr, "htc-sim: %s cannot be written: %s\n", r->report, strerror(errno));
+    if (r->report && (!out || fclose(out) != 0))
+        return 0;
+    if (!r->plot || plot_folder(r->plot, &e))
+        return 1;
+    say_error(&e);
+    return 0;
+}
+
 static int run(reproduction *r)
 {
+    if (!can_write(r))
+        return EXIT_BROKEN;
     int how = reproduction_run(r), bad = 0;
     if (how < 0)
         return EXIT_BROKEN;

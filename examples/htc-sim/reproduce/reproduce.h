@@ -24,6 +24,8 @@ size_t reproduction_say(const reproduction *r);
 /* A number as people write it; room of 32 bytes. unit: of a claim. */
 void   number_text(double v, const char *unit, char *out, size_t room);
 void   claim_texts(const claim *c, char *published, char *ours, char *difference, size_t room); /* each of so many bytes */
+/* What a claim demands, as people write it, in room or elsewhere. */
+const char *must_words(const claim *c, char *room, size_t size);
 extern const char *const verdict_words[];
 
 /* reproduce_report.c: 0; -1, and it is said. */

@@ -60,7 +60,7 @@ static void head(const reproduction *r, FILE *out)
 
 static void claims(const experiment *e, FILE *out)
 {
-    char published[64], ours[64], difference[64];
+    char published[64], ours[64], difference[64], must[48];
     fprintf(out, "| claim | published | ours | difference | must be | holds |\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < e->n_claims; i++) {
         const claim *c = &e->claims[i];
@@ -71,7 +71,7 @@ static void claims(const experiment *e, FILE *out)
             fprintf(out, ", ");
             cell(out, c->unit);
         }
-        fprintf(out, " | %s | %s | %s | %s | %s |\n", published, ours, difference, c->op == '>' || c->op == '<' ? "in order" : c->must_text, verdict_words[c->verdict]);
+        fprintf(out, " | %s | %s | %s | %s | %s |\n", published, ours, difference, must_words(c, must, sizeof must), verdict_words[c->verdict]);
     }
     fputc('\n', out);
     for (size_t i = 0; i < e->n_claims; i++)

@@ -45,13 +45,20 @@ void claim_texts(const claim *c, char *published, char *ours, char *difference, 
     }
     if (c->published != 0 && c->must != MUST_DISTANCE)
         snprintf(difference, room, "%+.1f %%", 100 * (c->ours - c->published) / fabs(c->published));
+    else if (strcmp(c->unit, "%") == 0) /* of two percentages: it is not a part of either */
+        snprintf(difference, room, "%+.2f points", 100 * (c->ours - c->published));
     else
         number_text(c->ours - c->published, c->unit, difference, room);
 }
 
-static const char *must_of(const claim *c)
+const char *must_words(const claim *c, char *room, size_t size)
 {
-    return c->op == '>' || c->op == '<' ? "in order" : c->must_text;
+    if (c->op == '>' || c->op == '<')
+        return "in order";
+    if (c->must != MUST_DISTANCE || strcmp(c->unit, "%") != 0)
+        return c->must_text;
+    snprintf(room, size, "within %.4g points", 100 * c->allowed);
+    return room;
 }
 
 typedef struct sum {
@@ -73,14 +80,17 @@ static void count(const experiment *e, sum *s)
 
 static void say_experiment(const experiment *e)
 {
-    char published[64], ours[64], difference[64];
+    char published[64], ours[64], difference[64], must[48];
     printf("%s: %s, %s: %s (%" PRIu64 " runs, %.1f s)\n", e->id, e->paper, e->name, e->about, e->runs, e->seconds);
     for (size_t i = 0; i < e->n_claims; i++) {
         const claim *c = &e->claims[i];
         claim_texts(c, published, ours, difference, sizeof ours);
-        printf("  %-8s %-52s  published %s%s%s, ours %s%s", verdict_words[c->verdict], c->about, published, c->unit[0] && c->unit[0] != '%' ? " " : "",
-               c->unit[0] != '%' ? c->unit : "", ours, difference[0] != '-' || difference[1] ? ", " : "");
-        printf("%s (%s)\n", difference[0] != '-' || difference[1] ? difference : "", must_of(c));
+        if (c->op == '>' || c->op == '<')
+            printf("  %-8s %-52s  %s\n", verdict_words[c->verdict], c->about, c->verdict == VERDICT_NOT_RUN ? "an order" : ours);
+        else
+            printf("  %-8s %-52s  published %s%s%s, ours %s%s%s (%s)\n", verdict_words[c->verdict], c->about, published,
+                   c->unit[0] && c->unit[0] != '%' ? " " : "", c->unit[0] != '%' ? c->unit : "", ours, strcmp(difference, "-") != 0 ? ", " : "",
+                   strcmp(difference, "-") != 0 ? difference : "", must_words(c, must, sizeof must));
         if (c->verdict == VERDICT_FAILS && c->why[0])
             printf("           %s\n", c->why);
         if (c->verdict == VERDICT_HOLDS && c->why[0])
@@ -123,7 +133,7 @@ static void json_experiment(const experiment *e)
         json_number("ours", c->ours, !order && c->verdict != VERDICT_NOT_RUN, ",");
         json_number("half", c->half, !order && c->verdict != VERDICT_NOT_RUN, ",");
         json_text("unit", c->unit, ",");
-        json_text("must", must_of(c), ",");
+        json_text("must", order ? "in order" : c->must_text, ",");
         json_text("verdict", verdict_words[c->verdict], ",");
         json_text("why", c->why, "}");
     }
@@ -166,7 +176,8 @@ size_t reproduction_say(const reproduction *r)
     if (r->json)
         printf("],\"holds\":%zu,\"fails\":%zu,\"explained\":%zu,\"not_run\":%zu,\"failed_series\":%zu}\n", s.holds, s.fails, s.explained, s.not_run, s.bad);
     else
-        printf("%s%zu experiments: %zu claims hold, %zu do not (%zu of them with a reason in the file), %zu were not run\n",
-               r->interrupted ? "interrupted; what there was until then:\n" : "", r->n, s.holds, s.fails, s.explained, s.not_run);
+        printf("%s%zu experiment%s: %zu claim%s hold%s, %zu do%s not (%zu with a reason in the file), %zu %s not run\n",
+               r->interrupted ? "interrupted; what there was until then:\n" : "", r->n, r->n == 1 ? "" : "s", s.holds, s.holds == 1 ? "" : "s",
+               s.holds == 1 ? "s" : "", s.fails, s.fails == 1 ? "es" : "", s.explained, s.not_run, s.not_run == 1 ? "was" : "were");
     return s.fails - s.explained + s.bad;
 }
