@@ -41,6 +41,34 @@ boxes = [b for b in xml.dom.minidom.parse(sys.argv[1]).getElementsByTagName("rec
 assert len({(b.getAttribute("x"), b.getAttribute("y")) for b in boxes}) == 12 == len({b.getAttribute("fill") for b in boxes}), [b.toxml() for b in boxes]
 PY
 
+# A table wider than the terminal is cut into several; what is no terminal gets it whole.
+python3 - "$sim" << 'PY'
+import fcntl, os, pty, re, struct, subprocess, sys, termios
+command = [sys.argv[1], "fairshare", "--cores", "8", "--tasks", "20", "--vary", "fair.policy=static,maxmin", "--seeds", "1..2"]
+whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+ours, its = pty.openpty()
+fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80, 0, 0))
+run = subprocess.Popen(command, stdout=its, stderr=subprocess.DEVNULL)
+os.close(its)
+text = b""
+while True:
+    try:
+        piece = os.read(ours, 4096)
+    except OSError:
+        break
+    if not piece:
+        break
+    text += piece
+assert run.wait() == 0
+parts = text.decode().replace("\r", "").split("\n")
+assert len(whole) == 4 and len(whole[0]) > 80, whole
+assert len(parts) > 8 and max(map(len, parts)) <= 80, parts
+heads = [p for p in parts if p.startswith("fair.policy")]
+cells = lambda line: re.split(" {2,}", line.strip())
+assert whole[0].split()[2:] == [word for head in heads for word in head.split()[2:]], heads
+assert cells(whole[2])[2:] == [c for p in parts if p.startswith("maxmin") for c in cells(p)[2:]], parts
+PY
+
 # The worked example: 100 cores, 200, 50 and 20 tasks.
 cat > "$dir/worked.ini" << 'END'
 [cluster]

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../fuzz.h"
+#include "../study/ini.h"
 #include "../study/plot.h"
 #include "../study/study.h"
 #include "../study/values.h"
@@ -49,15 +50,10 @@ typedef struct words {
     char   from[512], pictures[512];
 } words;
 
-/* Those of the source if it is the current folder, else where they are installed. */
 static void find_folder(words *w)
 {
-    static const char *const there[] = { "examples/sim", HTC_SIM_EXPERIMENTS };
-    for (size_t i = 0; i < 2 && !w->from[0]; i++)
-        if (access(there[i], R_OK) == 0)
-            snprintf(w->from, sizeof w->from, "%s", there[i]);
     if (!w->from[0])
-        snprintf(w->from, sizeof w->from, "%s", there[1]);
+        snprintf(w->from, sizeof w->from, "%s", experiments_folder());
 }
 
 static int take(reproduction *r, words *w, int option, char *value)

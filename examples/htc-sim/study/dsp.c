@@ -185,7 +185,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
         good = open_tre(d, name, s, seed, error);
     }
     if (good && d->options.n_environments == 0)
-        good = refuse(error, HTC_ECONFIG, "there is no runtime environment", "[tre.NAME] is one; examples/sim/dsp.ini has three");
+        good = refuse(error, HTC_ECONFIG, "there is no runtime environment", "[tre.NAME] is one; dsp.ini among the examples has three");
     htc_ns sample = settings_span(s, "sim.sample");
     d->options.sample_ns = sample ? sample : drawn ? d->every / 12 : d->every;
     if (good && d->every % d->options.sample_ns != 0)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FILE_MAX ((size_t)1 << 20)
 
@@ -105,6 +106,11 @@ struct ini_text {
     size_t n;
 };
 
+const char *experiments_folder(void)
+{
+    return access("examples/sim", R_OK) == 0 ? "examples/sim" : HTC_SIM_EXPERIMENTS;
+}
+
 ini_text *ini_open(const char *file, htc_error *error)
 {
     ini_text *t = calloc(1, sizeof *t);
@@ -114,7 +120,7 @@ ini_text *ini_open(const char *file, htc_error *error)
         return t;
     snprintf(error->where, sizeof error->where, "%.150s", file);
     snprintf(error->text, sizeof error->text, "it cannot be read: %s", errno == EINVAL ? "it is no text" : strerror(errno));
-    snprintf(error->hint, sizeof error->hint, "give the name of an INI file; examples/sim/fairshare.ini is one");
+    snprintf(error->hint, sizeof error->hint, "give the name of an INI file; %.150s/fairshare.ini is one", experiments_folder());
     ini_close(t);
     return NULL;
 }

@@ -7,6 +7,7 @@
 /* What a file says, read once: it may be standard input. */
 typedef struct ini_text ini_text;
 
+const char *experiments_folder(void); /* that of the source if it is the current folder, else where they are installed */
 ini_text *ini_open(const char *file, htc_error *error); /* -: standard input. NULL: error has why and the next step */
 void      ini_close(ini_text *text);                    /* NULL is fine */
 /* The value of a key in a section, before anything is checked. 1; 0: it is not there. */

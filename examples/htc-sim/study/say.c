@@ -1,7 +1,9 @@
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "study.h"
@@ -68,8 +70,11 @@ static int cell(const study *y, const outcome *outcomes, size_t combination, siz
 {
     estimate e;
     int      digits = y->model->measures[m].digits;
-    if (estimate_at(y, outcomes, combination, m, room, &e) > 1)
+    size_t   n = estimate_at(y, outcomes, combination, m, room, &e);
+    if (n > 1)
         return snprintf(text, 64, "%.*f \u00b1 %.*f", digits, e.mean, digits, e.half) - 1;
+    if (n == 0) /* it was interrupted before */
+        return snprintf(text, 64, "-");
     return snprintf(text, 64, "%.*f", digits, e.mean);
 }
 
@@ -81,22 +86,22 @@ static int width_of(const study *y, size_t k)
     return (int)width;
 }
 
-static void text_table(const study *y, const outcome *outcomes, double *room)
+/* Columns of the terminal; of what is none, as many as there may be. */
+static int room_here(void)
+{
+    struct winsize w;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : INT_MAX;
+}
+
+/* The measures from the first one up to the last, which is not among them. */
+static void text_part(const study *y, const outcome *outcomes, const int *width, size_t first, size_t last, double *room)
 {
     const measure *measures = y->model->measures;
-    int            width[MEASURES_MAX] = { 0 };
     char           text[64];
-    for (size_t m = 0; measures[m].name; m++) {
-        width[m] = (int)strlen(measures[m].name);
-        for (size_t i = 0; i < y->combinations; i++) {
-            int n = cell(y, outcomes, i, m, room, text);
-            width[m] = n > width[m] ? n : width[m];
-        }
-    }
     for (size_t k = 0; k < y->n_vary; k++)
         printf("%-*s ", width_of(y, k), y->vary[k].key);
     printf("runs");
-    for (size_t m = 0; measures[m].name; m++)
+    for (size_t m = first; m < last; m++)
         if (study_shows(y, measures[m].name))
             printf("  %*s", width[m], measures[m].name);
     putchar('\n');
@@ -105,10 +110,43 @@ static void text_table(const study *y, const outcome *outcomes, double *room)
         for (size_t k = 0; k < y->n_vary; k++)
             printf("%-*s ", width_of(y, k), study_value(y, i, k));
         printf("%4zu", estimate_at(y, outcomes, i, 0, room, &e));
-        for (size_t m = 0; measures[m].name; m++)
+        for (size_t m = first; m < last; m++)
             if (study_shows(y, measures[m].name))
                 printf("  %*s%s", width[m] - cell(y, outcomes, i, m, room, text), "", text);
         putchar('\n');
+    }
+}
+
+/* On a terminal a table that is wider is cut into several, below each other. */
+static void text_table(const study *y, const outcome *outcomes, double *room)
+{
+    const measure *measures = y->model->measures;
+    int            width[MEASURES_MAX] = { 0 }, names = 4, here = room_here();
+    char           text[64];
+    for (size_t k = 0; k < y->n_vary; k++)
+        names += width_of(y, k) + 1;
+    for (size_t m = 0; measures[m].name; m++) {
+        width[m] = (int)strlen(measures[m].name);
+        for (size_t i = 0; i < y->combinations; i++) {
+            int n = cell(y, outcomes, i, m, room, text);
+            width[m] = n > width[m] ? n : width[m];
+        }
+    }
+    for (size_t first = 0, last; measures[first].name; first = last) {
+        int wide = names, shown = 0;
+        for (last = first; measures[last].name; last++) {
+            if (!study_shows(y, measures[last].name))
+                continue;
+            if (shown && wide > here - 2 - width[last])
+                break;
+            wide += 2 + width[last];
+            shown = 1;
+        }
+        if (!shown && first > 0)
+            break;
+        if (first > 0)
+            putchar('\n');
+        text_part(y, outcomes, width, first, last, room);
     }
     if (y->seeds > 1)
         printf("means of the seeds %" PRIu64 " to %" PRIu64 "; \u00b1 is half of the 95 %% interval (Student's t)\n", y->seed, y->seed + y->seeds - 1);

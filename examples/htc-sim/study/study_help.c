@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "../policies.h"
+#include "ini.h"
 #include "model.h"
 #include "study_command.h"
 
-#define WIDE   112
+#define WIDE   100
 #define OPTION 22 /* the column in which it is said what an option is, */
 #define COLUMN 34 /* and what a key takes */
 
@@ -15,25 +16,38 @@ static const char common_help[] =
     "Of every model:\n"
     "\n"
     "  --seed S            of all that is drawn (1) [sim.seed]\n"
-    "  --memory SIZE       a run that needs more is refused (three quarters of this machine's) [sim.memory]\n"
+    "  --memory SIZE       a run that needs more is refused (three quarters of this machine's)\n"
+    "                      [sim.memory]\n"
     "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options\n"
     "                      after it go before them\n"
     "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
-    "  --policy-from FILE  load policies of one's own from a shared object; may be repeated (htc_policy_file(3))\n"
-    "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be repeated\n"
+    "  --policy-from FILE  load policies of one's own from a shared object; may be repeated\n"
+    "                      (htc_policy_file(3))\n"
+    "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be\n"
+    "                      repeated\n"
     "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
     "  --measures A,B,C    columns of the table of many runs (all)\n"
     "  --jobs N, -j N      processes for these runs, threads of one (as many as there are processors)\n"
-    "  --plot DIR          write there the course of a run as CSV and SVG\n"
-    "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume FILE goes on\n"
+    "  --plot DIR          write there the course of a run as CSV and SVG\n";
+static const char checkpoint_help[] =
+    "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume\n"
+    "                      FILE goes on\n";
+static const char last_help[] =
     "  --config FILE       the same as FILE\n"
     "  --json              one object on standard output\n"
     "  --help              this\n"
     "\n"
-    "Spans are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G. examples/sim has files.\n"
+    "Spans are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G.\n"
+    "%s has examples of FILE.ini.\n"
     "\n"
-    "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted,\n"
-    "and what it had is told.\n";
+    "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done;\n"
+    "4: it was interrupted, and what it had is told.\n";
+
+static void say_common(int checkpoints)
+{
+    printf("\n%s%s", common_help, checkpoints ? checkpoint_help : "");
+    printf(last_help, experiments_folder());
+}
 
 static int has_option(const model *m, const char *key)
 {
@@ -92,7 +106,7 @@ static void help_of(const model *m)
             printf("\nKeys without an option, with their defaults (--set, --vary, or SECTION and KEY in FILE.ini):\n\n");
         say_key(s);
     }
-    printf("\n%s", common_help);
+    say_common(m->resume != NULL);
 }
 
 void study_list(void)
@@ -100,7 +114,7 @@ void study_list(void)
     printf("  %-22s run an experiment of any of these models\n", "run FILE.ini");
     for (const model *const *m = models; *m; m++)
         if (*m != &flow_model) /* it is told of among the exact ones */
-            printf("  %-22s %s\n", (*m)->name, (*m)->about);
+            say_words((size_t)printf("  %s", (*m)->name), 25, (*m)->about);
     printf("  %-22s go on with a run from its checkpoint\n", "resume FILE");
 }
 
@@ -115,6 +129,6 @@ void study_help(const char *name)
            strcmp(name, "resume") == 0 ? "Goes on with a run that --checkpoint FILE has written down." :
                                          "Runs the experiment in FILE.ini (-: standard input) by the scale model that it names as model in [sim].");
     for (const model *const *one = models; *one; one++)
-        printf("  %-19s %s\n", (*one)->name, (*one)->about);
-    printf("\n%s", common_help);
+        say_words((size_t)printf("  %s", (*one)->name), OPTION, (*one)->about);
+    say_common(1);
 }

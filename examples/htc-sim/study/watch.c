@@ -120,9 +120,12 @@ void watch_say(watch *w, uint64_t done, uint64_t all, double rate, double left, 
     if (w->quiet || spent < 2 || (w->said > 0 && spent - w->said < (terminal ? 0.5 : 10)))
         return;
     w->said = spent;
-    span_text(left, text, sizeof text);
-    fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " %s, %.3g a second, %s left%s", terminal ? "\r" : "", done, all, w->what, rate, text,
-            terminal ? "   " : "\n");
+    fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " %s", terminal ? "\r" : "", done, all, w->what);
+    if (rate > 0) { /* else nothing is known of what is left */
+        span_text(left, text, sizeof text);
+        fprintf(stderr, ", %.3g a second, %s left", rate, text);
+    }
+    fputs(terminal ? "   " : "\n", stderr);
     w->open = terminal;
 }
 
