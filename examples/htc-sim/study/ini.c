@@ -120,7 +120,7 @@ ini_text *ini_open(const char *file, htc_error *error)
         return t;
     snprintf(error->where, sizeof error->where, "%.150s", file);
     snprintf(error->text, sizeof error->text, "it cannot be read: %s", errno == EINVAL ? "it is no text" : strerror(errno));
-    snprintf(error->hint, sizeof error->hint, "give the name of an INI file; %.150s/fairshare.ini is one", experiments_folder());
+    snprintf(error->hint, sizeof error->hint, "give the name of an INI file; %.90s/fairshare.ini is one", experiments_folder());
     ini_close(t);
     return NULL;
 }
