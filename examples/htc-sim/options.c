@@ -15,20 +15,23 @@
 
 static const char help[] =
     "usage: htc-sim fuzz [--seeds A..B | --seed S] [options]\n"
-        "\n"
-        "Runs whole replicated stores in virtual time, one for each seed, under the faults that it draws, and judges every\n"
-    "answer that clients were given; or whole systems of store, gateway, agents and users, and looks that no task is\n"
-    "done twice or lost. The same seed is the same run.\n"
+    "\n"
+    "Runs whole replicated stores in virtual time, one for each seed, under the faults that it draws, and\n"
+    "judges every answer that clients were given; or whole systems of store, gateway, agents and users,\n"
+    "and looks that no task is done twice or lost. The same seed is the same run.\n"
     "\n"
     "  --scenario NAME   store, system, or flows: systems in which agents work at flows too (store)\n"
     "  --seeds A..B      from the seed A up to B (1..1000)\n"
     "  --seed S          that seed alone\n"
-    "  --trace           with --seed: print the history, a line for each operation, with --verbose also every input of\n"
-    "                    members and clients but timeouts; of a system every such input and all that is logged\n"
-    "  --kept FILE       write there what has run, a line for each thousand seeds, and do not run again what is there\n"
+    "  --trace           with --seed: print the history, a line for each operation, with --verbose also\n"
+    "                    every input of members and clients but timeouts; of a system every such input\n"
+    "                    and all that is logged\n"
+    "  --kept FILE       write there what has run, a line for each thousand seeds, and do not run again\n"
+    "                    what is there\n"
     "  --jobs N          processes (as many as there are processors)\n"
     "  --json            one object on standard output\n"
-    "  --verbose         a line for each seed, with its virtual time (of a system: until all jobs had ended)\n"
+    "  --verbose         a line for each seed, with its virtual time (of a system: until all jobs had\n"
+    "                    ended)\n"
     "  --help            this\n"
     "  --version         the version\n"
     "\n"
@@ -38,8 +41,8 @@ static const char help[] =
     "  --operations N    asked while there is trouble (drawn)\n"
     "  --search          look for an order of each key's operations as well, the slow way\n"
     "\n"
-    "Ends with 0: nothing wrong was answered; 1: a seed has failed, and how to see it again is said; 2: it was called\n"
-    "wrongly; 3: it could not be done.\n";
+    "Ends with 0: nothing wrong was answered; 1: a seed has failed, and how to see it again is said; 2:\n"
+    "it was called wrongly; 3: it could not be done.\n";
 
 const char *fuzz_scenario_name(fuzz_scenario scenario)
 {
@@ -190,7 +193,8 @@ static void say_commands(void)
 {
     fputs("usage: htc-sim COMMAND [options]\n"
           "\n"
-          "The simulator. htc-sim COMMAND --help lists the options of a command; htc-sim(1) tells all, doc/simulation.md why.\n"
+          "The simulator. htc-sim COMMAND --help lists the options of a command; htc-sim(1) tells all,\n"
+          "doc/simulation.md why.\n"
           "\n"
           "Published experiments:\n"
           "\n"

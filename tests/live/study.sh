@@ -263,7 +263,10 @@ mapfile -t commands < <("$sim" --help | sed -n 's/^  \([a-z]\+\) .*/\1/p')
 for command in "${commands[@]}"; do
     "$sim" "$command" --help > "$dir/out" || fail "htc-sim $command --help fails"
     grep -q "^usage: htc-sim $command" "$dir/out" || fail "htc-sim $command --help is not about it"
+    [ "$(wc -L < "$dir/out")" -le 100 ] || fail "htc-sim $command --help is wider than 100 columns"
 done
 ends 0 jobs --help
 grep -qE '^  cost.latency = 100us +a span$' "$dir/out" || fail "a key without an option is not told"
 grep -q 'control.policy\]' "$dir/out" || fail "the key of an option is not told"
+ends 0 dataflow --help
+! grep -q -- --checkpoint "$dir/out" || fail "there are no checkpoints of dataflow"

@@ -24,13 +24,15 @@
 const char calibrate_help[] =
     "usage: htc-sim calibrate [options]\n"
     "\n"
-    "Measures what this machine's own store costs, in half a minute, and writes it down for the models: htc-sim kvs --costs FILE. Members are\n"
-    "started in a folder that is removed again, and asked over Unix sockets. The machine should have nothing else to do.\n"
+    "Measures what this machine's own store costs, in half a minute, and writes it down for the models:\n"
+    "htc-sim kvs --costs FILE. Members are started in a folder that is removed again, and asked over Unix\n"
+    "sockets. The machine should have nothing else to do.\n"
     "\n"
     "  --output FILE, -o FILE  where the costs are written (costs.ini; -: standard output)\n"
     "  --dir DIR         where the members' folder is made: its disk is measured ($TMPDIR, else /tmp)\n"
     "  --quick           measure for a tenth of the time: a first look\n"
-    "  --check           measure stores of 1, 2, 3, 5 and 8 members too, and say how far the model with these costs is off\n"
+    "  --check           measure stores of 1, 2, 3, 5 and 8 members too, and say how far the model with\n"
+    "                    these costs is off\n"
     "  --help            this\n"
     "\n"
     "Ends with 0; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted.\n";

@@ -19,23 +19,26 @@
 const char reproduce_help[] =
     "usage: htc-sim reproduce [NAME...] [options]\n"
     "\n"
-    "Runs published experiments and says of each published value what ours is, how far they are apart, and whether that is within what\n"
-    "was allowed beforehand. NAME is that of an experiment, its beginning with *, or a file; none: all of them.\n"
+    "Runs published experiments and says of each published value what ours is, how far they are apart,\n"
+    "and whether that is within what was allowed beforehand. NAME is that of an experiment, its beginning\n"
+    "with *, or a file; none: all of them.\n"
     "\n"
     "  --list            name them, and run nothing\n"
     "  --from DIR        where they are (examples/sim of the source, else where they are installed)\n"
     "  --full            the largest sizes too, which each file names: hours, and much memory\n"
     "  --quick           those alone that take some seconds\n"
-    "  --live            the series that measure this machine too: they run the commands that a file names\n"
+    "  --live            the series that measure this machine too: they run the commands that a file\n"
+    "                    names\n"
     "  --jobs N, -j N    processes (as many as there are processors)\n"
     "  --memory SIZE     of all of them together (three quarters of this machine's)\n"
     "  --plot DIR        draw curves there, with the published values\n"
-    "  --report FILE     write a report in Markdown, with its pictures in the folder FILE without its ending\n"
+    "  --report FILE     write a report in Markdown, with its pictures in the folder FILE without its\n"
+    "                    ending\n"
     "  --json            one object on standard output\n"
     "  --help            this\n"
     "\n"
-    "Ends with 0: every claim holds, or its file says why not; 1: one does not hold; 2: it was called wrongly; 3: it could not be done;\n"
-    "4: it was interrupted, and what it had is told.\n";
+    "Ends with 0: every claim holds, or its file says why not; 1: one does not hold; 2: it was called\n"
+    "wrongly; 3: it could not be done; 4: it was interrupted, and what it had is told.\n";
 
 #define usage(...) usage_of("htc-sim reproduce", __VA_ARGS__)
 

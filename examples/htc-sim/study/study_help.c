@@ -127,7 +127,7 @@ void study_help(const char *name)
     }
     printf("usage: htc-sim %s [options]\n\n%s\n\nModels, each with options of its own (htc-sim MODEL --help):\n\n", strcmp(name, "resume") == 0 ? "resume FILE" : "run FILE.ini",
            strcmp(name, "resume") == 0 ? "Goes on with a run that --checkpoint FILE has written down." :
-                                         "Runs the experiment in FILE.ini (-: standard input) by the scale model that it names as model in [sim].");
+                                         "Runs the experiment in FILE.ini (-: standard input) by the model that it names as model in [sim].");
     for (const model *const *one = models; *one; one++)
         say_words((size_t)printf("  %s", (*one)->name), OPTION, (*one)->about);
     say_common(1);
