@@ -25,7 +25,7 @@
  * compare-and-swap for each try, again at once if the swap met another value; it writes the job's records, an insert each: the job's controller, the
  * partitions that take part, and for each of these the nodes. Then the job is granted, and the controller begins with its next one. The job is
  * launched down a tree of its nodes and acknowledged up the tree, it runs, its end comes up the tree, and its nodes are given back by a look-up and
- * a compare--swap for each partition. A member of the store serves one request after the other, store_ns each.
+ * a compare-and-swap for each partition. A member of the store serves one request after the other, store_ns each.
  *
  * What is simplified: a taking stands in its record until the job gives it back (no commit and settling); an answer that holds a census gives the
  * census as it is when the answer arrives; messages of one job's launch do not wait for those of another; nothing fails.
