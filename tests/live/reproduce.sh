@@ -66,6 +66,11 @@ must = within 0
 value = max makespan_s of cores
 published = 20
 must = at most
+[claim.fitted]
+about = the model was made from it
+basis = fitted
+value = makespan_s of half
+published = 10
 [claim.live]
 value = makespan_s of here at 9 - 2
 published = 7
@@ -78,7 +83,7 @@ import json, sys
 all = json.load(open(sys.argv[1]))
 one = all["experiments"][0]
 by = {c["about"]: c for c in one["claims"]}
-assert one["runs"] == 5 and all["holds"] == 7 and all["fails"] == 0 and all["not_run"] == 1, all
+assert one["runs"] == 5 and all["holds"] == 7 and all["fitted_or_ours"] == 1 and all["fails"] == 0 and all["not_run"] == 1, all
 assert by["makespan_s of one & all at 50"]["ours"] == 20 and by["makespan_s of one & all at 100"]["verdict"] == "yes", by
 assert by["makespan_s of here at 9 - 2"]["verdict"] == "not run", by
 PY
@@ -163,6 +168,7 @@ mistake 's/^must = exactly/must = about/' "must: about"
 mistake 's/ - 5 > / - 5 - 6 > /' "up to 8 terms, alone or in such pairs"
 mistake 's/ - 5 > / - 5 < /' "up to 8 terms, alone or in such pairs"
 mistake 's/^published = 10$/publish = 10/' "[claim.NAME] has no such key"
+mistake 's/^basis = fitted/basis = guessed/' "basis: guessed"
 mistake 's/^value = max.*//' "a claim has no value"
 mistake 's/^name = .*//' "[reproduce] lacks paper, name or about"
 mistake 's/^model = fairshare/model = nothing/' "there is no such model: nothing"

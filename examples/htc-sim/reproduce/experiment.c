@@ -104,6 +104,17 @@ static int take_model(const experiment *e, series *s, const char *value, htc_err
     return s->settings && settings_beside(s->settings, e->file) && settings_set(s->settings, "sim.model", value, error);
 }
 
+static int take_basis(basis *out, const char *value, htc_error *error)
+{
+    static const char *const words[] = { "published", "fitted", "ours" };
+    for (uint32_t i = 0; i < 3; i++)
+        if (strcmp(value, words[i]) == 0) {
+            *out = (basis)i;
+            return 1;
+        }
+    return refuse(error, "basis", value, "published, fitted or ours");
+}
+
 static int take_series(draft *d, const char *key, const char *value, htc_error *error)
 {
     series  *s = d->s;
@@ -123,6 +134,8 @@ static int take_series(draft *d, const char *key, const char *value, htc_error *
         s->seeds = to - s->seed + 1;
         return 1;
     }
+    if (strcmp(key, "basis") == 0)
+        return take_basis(&s->rests_on, value, error);
     if (strcmp(key, "picture") == 0 && (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0)) {
         s->picture = value[0] == 'y';
         return 1;
@@ -132,7 +145,7 @@ static int take_series(draft *d, const char *key, const char *value, htc_error *
            strcmp(key, "vary") == 0      ? put(d->vary[i].words, sizeof d->vary[i].words, value, error) :
            strcmp(key, "full") == 0      ? put(d->full[i].words, sizeof d->full[i].words, value, error) :
            strcmp(key, "published") == 0 ? put(d->published[i].words, sizeof d->published[i].words, value, error) :
-                                           refuse(error, "[series.NAME] has no such key", key, "about, model, command, vary, full, seeds, plot, picture (yes or no), published, or a key of the model");
+                                           refuse(error, "[series.NAME] has no such key", key, "about, model, command, vary, full, seeds, plot, picture (yes or no), published, basis, or a key of the model");
 }
 
 static int take_claim(draft *d, const char *key, const char *value, htc_error *error)
@@ -149,8 +162,9 @@ static int take_claim(draft *d, const char *key, const char *value, htc_error *e
            strcmp(key, "value") == 0 ? put(d->value[i].words, sizeof d->value[i].words, value, error) :
            strcmp(key, "must") == 0  ? must_parse(c, value, error) :
            strcmp(key, "unit") == 0  ? put(c->unit, sizeof c->unit, value, error) :
+           strcmp(key, "basis") == 0 ? take_basis(&c->rests_on, value, error) :
            strcmp(key, "why") == 0   ? put(c->why, sizeof c->why, value, error) :
-                                       refuse(error, "[claim.NAME] has no such key", key, "about, value, published, must, unit, why");
+                                       refuse(error, "[claim.NAME] has no such key", key, "about, value, published, basis, must, unit, why");
 }
 
 static int take(void *ctx, const char *section, const char *key, const char *value, htc_error *error)
@@ -238,6 +252,7 @@ static int finish_published(experiment *e, series *s, char *words, htc_error *er
         claim *c = &e->claims[e->n_claims++];
         snprintf(c->about, sizeof c->about, "%s of %s at %s", s->plot, s->about[0] ? s->about : s->name, v);
         c->published = p->value;
+        c->rests_on = s->rests_on;
         c->has_published = 1;
         snprintf(expression, sizeof expression, "%s of %s at %s", s->plot, s->name, v);
         if (!must_parse(c, e->tolerance, error) || !claim_parse(e, c, expression, error))

@@ -18,6 +18,10 @@ typedef struct published_value {
     double value;
 } published_value;
 
+/* Where the number comes from that ours is beside: the paper; the paper, but the model's parameters were made from it, so that nothing is shown where
+ * both agree; or ourselves, where the paper has words alone. */
+typedef enum basis { BASIS_PUBLISHED = 0, BASIS_FITTED, BASIS_OURS } basis;
+
 /* Runs that differ by the value of one key. */
 typedef struct series {
     char         name[48], about[160];
@@ -31,6 +35,7 @@ typedef struct series {
     char         plot[48];            /* a measure; "": none */
     int          picture;             /* 1: the course of its runs is drawn, too */
     published_value published[POINTS_MAX];
+    basis        rests_on;            /* of these */
     char         measure[MEASURES_MAX][48]; /* that are asked for */
     /* What came of it. */
     estimate     found[POINTS_MAX][MEASURES_MAX];
@@ -59,6 +64,7 @@ typedef struct claim {
     double    published; /* not with > and < */
     int       has_published, has_value;
     must_kind must;
+    basis     rests_on;
     double    allowed;
     uint32_t  line;      /* of its section */
     /* What came of it. */

@@ -26,7 +26,7 @@ void   number_text(double v, const char *unit, char *out, size_t room);
 void   claim_texts(const claim *c, char *published, char *ours, char *difference, size_t room); /* each of so many bytes */
 /* What a claim demands, as people write it, in room or elsewhere. */
 const char *must_words(const claim *c, char *room, size_t size);
-extern const char *const verdict_words[];
+const char *verdict_word(const claim *c); /* yes, fitted, ours, no, not run */
 
 /* reproduce_report.c: 0; -1, and it is said. */
 int report_write(const reproduction *r, const char *file);

@@ -19,11 +19,12 @@ static void cell(FILE *out, const char *text)
             fputc(*text, out);
 }
 
-static void counts(const experiment *e, size_t *holds, size_t *fails, size_t *not_run)
+static void counts(const experiment *e, size_t *holds, size_t *other, size_t *fails, size_t *not_run)
 {
-    *holds = *fails = *not_run = 0;
+    *holds = *other = *fails = *not_run = 0;
     for (size_t i = 0; i < e->n_claims; i++) {
-        *holds += e->claims[i].verdict == VERDICT_HOLDS;
+        *holds += e->claims[i].verdict == VERDICT_HOLDS && e->claims[i].rests_on == BASIS_PUBLISHED;
+        *other += e->claims[i].verdict == VERDICT_HOLDS && e->claims[i].rests_on != BASIS_PUBLISHED;
         *fails += e->claims[i].verdict == VERDICT_FAILS;
         *not_run += e->claims[i].verdict == VERDICT_NOT_RUN;
     }
@@ -31,14 +32,15 @@ static void counts(const experiment *e, size_t *holds, size_t *fails, size_t *no
 
 static void head(const reproduction *r, FILE *out)
 {
-    size_t holds = 0, fails = 0, not_run = 0;
+    size_t holds = 0, other = 0, fails = 0, not_run = 0;
     double seconds = 0;
     for (size_t i = 0; i < r->n; i++) {
-        size_t a, b, c;
-        counts(r->experiment[i], &a, &b, &c);
+        size_t a, b, c, d;
+        counts(r->experiment[i], &a, &b, &c, &d);
         holds += a;
-        fails += b;
-        not_run += c;
+        other += b;
+        fails += c;
+        not_run += d;
         seconds += r->experiment[i]->seconds;
     }
     fprintf(out,
@@ -46,15 +48,17 @@ static void head(const reproduction *r, FILE *out)
             "`htc-sim reproduce%s --report FILE` has written this page: do not edit it. Each experiment is a file in `examples/sim`, which has the\n"
             "published values, what is claimed of them, and how much they may differ: that was fixed beforehand, as the paper's own validation error, or\n"
             "10 %% and the order where it has none. `htc-sim reproduce NAME` runs one of them.\n\n"
-            "%zu experiments, %zu claims: %zu hold, %zu do not, %zu were not run. All runs took %.1f minutes of one processor.\n\n"
-            "| experiment | paper | | holds | does not | not run | s |\n|---|---|---|---|---|---|---|\n",
-            r->full ? " --full" : "", r->n, holds + fails + not_run, holds, fails, not_run, seconds / 60);
+            "*Fitted*: a parameter of the model was made from the published value, so that nothing is shown where both agree. *Ours*: the paper has\n"
+            "words, and the number is our reading of them.\n\n"
+            "%zu experiments, %zu claims: %zu hold, %zu more hold that are fitted or ours, %zu do not, %zu were not run. All runs took %.1f minutes of one processor.\n\n"
+            "| experiment | paper | | holds | fitted, ours | does not | not run | s |\n|---|---|---|---|---|---|---|---|\n",
+            r->full ? " --full" : "", r->n, holds + other + fails + not_run, holds, other, fails, not_run, seconds / 60);
     for (size_t i = 0; i < r->n; i++) {
         const experiment *e = r->experiment[i];
-        counts(e, &holds, &fails, &not_run);
+        counts(e, &holds, &other, &fails, &not_run);
         fprintf(out, "| [%s](#%s) | %s, %s | ", e->id, e->id, e->paper, e->name);
         cell(out, e->about);
-        fprintf(out, " | %zu | %zu | %zu | %.1f |\n", holds, fails, not_run, e->seconds);
+        fprintf(out, " | %zu | %zu | %zu | %zu | %.1f |\n", holds, other, fails, not_run, e->seconds);
     }
 }
 
@@ -71,7 +75,7 @@ static void claims(const experiment *e, FILE *out)
             fprintf(out, ", ");
             cell(out, c->unit);
         }
-        fprintf(out, " | %s | %s | %s | %s | %s |\n", published, ours, difference, must_words(c, must, sizeof must), verdict_words[c->verdict]);
+        fprintf(out, " | %s | %s | %s | %s | %s |\n", published, ours, difference, must_words(c, must, sizeof must), verdict_word(c));
     }
     fputc('\n', out);
     for (size_t i = 0; i < e->n_claims; i++)

@@ -6,7 +6,11 @@
 #include "../study/study.h"
 #include "reproduce.h"
 
-const char *const verdict_words[] = { "yes", "no", "not run" };
+const char *verdict_word(const claim *c)
+{
+    static const char *const holds[] = { "yes", "fitted", "ours" };
+    return c->verdict == VERDICT_HOLDS ? holds[c->rests_on] : c->verdict == VERDICT_FAILS ? "no" : "not run";
+}
 
 void number_text(double v, const char *unit, char *out, size_t room)
 {
@@ -62,14 +66,15 @@ const char *must_words(const claim *c, char *room, size_t size)
 }
 
 typedef struct sum {
-    size_t holds, fails, explained, not_run, bad;
+    size_t holds, other, fails, explained, not_run, bad; /* other: hold, and rest on fitted or on our own numbers */
 } sum;
 
 static void count(const experiment *e, sum *s)
 {
     for (size_t i = 0; i < e->n_claims; i++) {
         const claim *c = &e->claims[i];
-        s->holds += c->verdict == VERDICT_HOLDS;
+        s->holds += c->verdict == VERDICT_HOLDS && c->rests_on == BASIS_PUBLISHED;
+        s->other += c->verdict == VERDICT_HOLDS && c->rests_on != BASIS_PUBLISHED;
         s->fails += c->verdict == VERDICT_FAILS;
         s->explained += c->verdict == VERDICT_FAILS && c->why[0];
         s->not_run += c->verdict == VERDICT_NOT_RUN;
@@ -86,9 +91,9 @@ static void say_experiment(const experiment *e)
         const claim *c = &e->claims[i];
         claim_texts(c, published, ours, difference, sizeof ours);
         if (c->op == '>' || c->op == '<')
-            printf("  %-8s %-52s  %s\n", verdict_words[c->verdict], c->about, c->verdict == VERDICT_NOT_RUN ? "an order" : ours);
+            printf("  %-8s %-52s  %s\n", verdict_word(c), c->about, c->verdict == VERDICT_NOT_RUN ? "an order" : ours);
         else
-            printf("  %-8s %-52s  published %s%s%s, ours %s%s%s (%s)\n", verdict_words[c->verdict], c->about, published,
+            printf("  %-8s %-52s  %s %s%s%s, ours %s%s%s (%s)\n", verdict_word(c), c->about, c->rests_on == BASIS_OURS ? "bound" : "published", published,
                    c->unit[0] && c->unit[0] != '%' ? " " : "", c->unit[0] != '%' ? c->unit : "", ours, strcmp(difference, "-") != 0 ? ", " : "",
                    strcmp(difference, "-") != 0 ? difference : "", must_words(c, must, sizeof must));
         if (c->verdict == VERDICT_FAILS && c->why[0])
@@ -134,7 +139,7 @@ static void json_experiment(const experiment *e)
         json_number("half", c->half, !order && c->verdict != VERDICT_NOT_RUN, ",");
         json_text("unit", c->unit, ",");
         json_text("must", order ? "in order" : c->must_text, ",");
-        json_text("verdict", verdict_words[c->verdict], ",");
+        json_text("verdict", verdict_word(c), ",");
         json_text("why", c->why, "}");
     }
     printf("],\"errors\":[");
@@ -174,10 +179,10 @@ size_t reproduction_say(const reproduction *r)
         say_errors(r->experiment[i]);
     }
     if (r->json)
-        printf("],\"holds\":%zu,\"fails\":%zu,\"explained\":%zu,\"not_run\":%zu,\"failed_series\":%zu}\n", s.holds, s.fails, s.explained, s.not_run, s.bad);
+        printf("],\"holds\":%zu,\"fitted_or_ours\":%zu,\"fails\":%zu,\"explained\":%zu,\"not_run\":%zu,\"failed_series\":%zu}\n", s.holds, s.other, s.fails, s.explained, s.not_run, s.bad);
     else
-        printf("%s%zu experiment%s: %zu claim%s hold%s, %zu do%s not (%zu with a reason in the file), %zu %s not run\n",
+        printf("%s%zu experiment%s: %zu claim%s hold%s, %zu more with fitted numbers or bounds of our own, %zu do%s not (%zu with a reason in the file), %zu %s not run\n",
                r->interrupted ? "interrupted; what there was until then:\n" : "", r->n, r->n == 1 ? "" : "s", s.holds, s.holds == 1 ? "" : "s",
-               s.holds == 1 ? "s" : "", s.fails, s.fails == 1 ? "es" : "", s.explained, s.not_run, s.not_run == 1 ? "was" : "were");
+               s.holds == 1 ? "s" : "", s.other, s.fails, s.fails == 1 ? "es" : "", s.explained, s.not_run, s.not_run == 1 ? "was" : "were");
     return s.fails - s.explained + s.bad;
 }
