@@ -186,6 +186,17 @@ if [ -w /dev/full ]; then
     done
 fi
 
+# What cannot be written does not end with 0.
+if [ -w /dev/full ]; then
+    for words in "tco" "tco --json" "micro --seeds 1..2" "micro --help" "flow --tasks 10 --shape bot" "--version"; do
+        got=0
+        # shellcheck disable=SC2086
+        "$sim" $words > /dev/full 2> "$dir/err" || got=$?
+        [ $got = 3 ] || fail "htc-sim $words whose output is lost ends with $got"
+        says "standard output cannot be written: No space left on device"
+    done
+fi
+
 # Ctrl-C: what it had is told. It runs for minutes; the signal comes when it has begun to say how far it is.
 "$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s --checkpoint "$dir/long" > "$dir/stopped" 2> "$dir/progress" &
 pid=$!
