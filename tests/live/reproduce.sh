@@ -140,6 +140,11 @@ grep -qF 'halving is two' "$dir/out" || fail "the reason is not told"
 sed -i 's/100:11/100:12/' "$dir/good.ini"
 ends 1 "$dir/good.ini"
 
+# A value that is no number is not at least 1.
+sed 's/^value = max makespan_s of cores$/value = 1e308 * 1e308/;s/^must = at most$/must = at least/' "$dir/good.ini" > "$dir/bad.ini"
+ends 1 "$dir/bad.ini"
+grep -qE '^  no       1e308 . 1e308 .*ours none' "$dir/out" || fail "what is no number holds"
+
 # A run that fails is no silent gap.
 sed 's/^command = .*/command = exit 3/' "$dir/good.ini" > "$dir/bad.ini"
 ends 1 "$dir/bad.ini" --live
@@ -158,6 +163,9 @@ mistake() { # SED-EXPRESSION WHAT-IT-SAYS
 mistake 's/^quick = yes/quick = maybe/' "bad.ini:5: [reproduce] has no such key"
 mistake 's/^plot = .*/plots = makespan_s/' "bad.ini:18: [series.NAME] has no such key"
 mistake 's/^cluster.cores = 50/cluster.core = 50/' "there is no key cluster.core"
+mistake 's/^published = 2$/published = nan/' "published: nan"
+mistake 's/^published = 20$/published = inf/' "published: inf"
+mistake 's/^must = within 0$/must = within inf/' "must: within inf"
 mistake 's/^vary = cluster.cores: 10/vary = cluster.cores: none/' 'cluster.cores cannot be "none"'
 mistake 's/^full = 10/full = 11/' "full: vary has no such value: 11"
 mistake 's/50:20/51:20/' "published: vary has no such value"

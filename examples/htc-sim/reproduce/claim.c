@@ -34,7 +34,7 @@ static int parse_term(experiment *e, term *t, const char *text, htc_error *error
     char                    *end;
     t->kind = TERM_VALUE;
     t->number = strtod(text, &end);
-    if (end != text && *end == '\0') {
+    if (end != text && *end == '\0' && isfinite(t->number)) {
         t->kind = TERM_NUMBER;
         return 1;
     }
@@ -111,11 +111,11 @@ int must_parse(claim *c, const char *text, htc_error *error)
         c->must = MUST_MOST;
     else if (strcmp(text, "exactly") == 0)
         c->must = MUST_EXACT;
-    else if (sscanf(text, "within factor %f%c", &number, &end) == 1 && number >= 1)
+    else if (sscanf(text, "within factor %f%c", &number, &end) == 1 && number >= 1 && isfinite(number))
         c->must = MUST_FACTOR, c->allowed = (double)number;
-    else if (sscanf(text, "within %f%%%c", &number, &end) == 1 && strchr(text, '%') && !strchr(text, '%')[1] && number >= 0)
+    else if (sscanf(text, "within %f%%%c", &number, &end) == 1 && strchr(text, '%') && !strchr(text, '%')[1] && number >= 0 && isfinite(number))
         c->must = MUST_PART, c->allowed = (double)number / 100;
-    else if (sscanf(text, "within %f%c", &number, &end) == 1 && number >= 0)
+    else if (sscanf(text, "within %f%c", &number, &end) == 1 && number >= 0 && isfinite(number))
         c->must = MUST_DISTANCE, c->allowed = (double)number;
     else
         return refuse(error, "must", text, "within 10%, within 0.05, within factor 2, at least, at most, or exactly");
@@ -195,6 +195,17 @@ static void judge(const experiment *e, claim *c)
     c->ours = value[0];
     c->half = c->terms == 1 ? half : 0;
     c->verdict = (c->op ? ordered : holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
+    c->half = c->terms == 1 ? half[0] : 0;
+    if (c->op == '/')
+        c->ours = value[1] != 0 ? value[0] / value[1] : NAN;
+    else if (c->op == '-')
+        c->ours = value[0] - value[1];
+    else if (c->op == '+')
+        c->ours = value[0] + value[1];
+    else if (c->op == '*')
+        c->ours = value[0] * value[1];
+    int order = c->op == '>' || c->op == '<';
+    c->verdict = (order ? ordered : isfinite(c->ours) && holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
 }
 
 void claims_judge(experiment *e)

@@ -1,5 +1,6 @@
 #include "experiment.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +157,7 @@ static int take_claim(draft *d, const char *key, const char *value, htc_error *e
         char *end;
         c->published = strtod(value, &end);
         c->has_published = 1;
-        return (end != value && *end == '\0') || refuse(error, "published", value, "a number");
+        return (end != value && *end == '\0' && isfinite(c->published)) || refuse(error, "published", value, "a number");
     }
     return strcmp(key, "about") == 0 ? put(c->about, sizeof c->about, value, error) :
            strcmp(key, "value") == 0 ? put(d->value[i].words, sizeof d->value[i].words, value, error) :
@@ -245,7 +246,7 @@ static int finish_published(experiment *e, series *s, char *words, htc_error *er
         published_value *p = &s->published[s->n_published++];
         p->point = point_of(s, v);
         p->value = strtod(colon + 1, &end);
-        if (p->point == s->n || end == colon + 1 || *end)
+        if (p->point == s->n || end == colon + 1 || *end || !isfinite(p->value))
             return refuse(error, "published: vary has no such value, or this is no number", v, "VALUE:NUMBER ...");
         if (e->n_claims == CLAIMS_MAX)
             return refuse(error, "too many claims", v, "divide the experiment into two files");
