@@ -9,6 +9,7 @@
 
 #include "fuzz.h"
 #include "policies.h"
+#include "study/study.h"
 
 #define FILE_MAX (256u << 20)
 
@@ -30,8 +31,14 @@ static char *read_all(const char *name, size_t *len)
         }
         *len += got = fread(bytes + *len, 1, cap - *len, f);
     }
+    int why = ferror(f) ? errno : 0; /* a folder can be opened, and not read */
     if (f != stdin)
         fclose(f);
+    if (why) {
+        free(bytes);
+        bytes = NULL;
+        errno = why;
+    }
     return bytes;
 }
 
@@ -46,6 +53,7 @@ static htc_flow *the_flow(const flow_options *o)
         htc_flow_reading how = { .size = sizeof how, .file = o->file, .directory = "/" }; /* objects are not loaded */
         if (!bytes) {
             fprintf(stderr, "htc-sim: %s cannot be read: %s\n", o->file, strerror(errno));
+            fprintf(stderr, "htc-sim: next: give the name of a flow, as htc flow run takes it\n");
             return NULL;
         }
         status = htc_flow_read(NULL, (htc_bytes){ bytes, len }, HTC_FLOW_AUTO, &how, &flow, &e);
@@ -57,7 +65,12 @@ static htc_flow *the_flow(const flow_options *o)
     }
     if (status == HTC_OK)
         return flow;
-    fprintf(stderr, "htc-sim: %s\n", e.text[0] ? e.text : htc_strerror(status));
+    htc_error shown = e;
+    if (o->file)
+        snprintf(shown.where, sizeof shown.where, e.line ? "%.140s:%u" : "%.150s", o->file, (unsigned)e.line);
+    if (!e.text[0])
+        snprintf(shown.text, sizeof shown.text, "%s", htc_strerror(status));
+    say_error(&shown);
     return NULL;
 }
 

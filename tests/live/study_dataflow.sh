@@ -91,6 +91,14 @@ ends 2 dataflow --shape flow
 says "set graph.file"
 ends 2 dataflow --shape flow --flow "$dir/none"
 says "cannot be read"
+ends 2 dataflow --shape flow --flow "$dir"
+says "$dir cannot be read: Is a directory"
+ends 2 flow "$dir"
+says "$dir cannot be read: Is a directory"
+printf '<adag>\n<job id="a" name="a" runtime="1"/>\n<child ref="a"><parent ref="a"/></child></adag>\n' > "$dir/self.dax"
+ends 2 flow "$dir/self.dax"
+says "self.dax:3: task \"a\" waits for itself"
+says "next: take it out of its own parents"
 ends 2 dataflow --set data.inputs=pairs --set data.files=3
 says "set data.files to an even number"
 ends 2 dataflow --system yarn --shape fanout

@@ -85,6 +85,8 @@ says "log.swf:2"
 ends 0 jobs --nodes 470000 --partition 1 --policy random --sizes uniform --job-nodes 1 --count 475000 --length 300ms --json
 grep -q '"ended":475000,' "$dir/out" || fail "not all jobs have ended"
 
+ends 2 jobs --trace "$dir"
+says "$dir: Is a directory"
 ends 2 jobs --policy nothing
 says "control.policy takes central, monitored or random"
 ends 2 jobs --wait 2s

@@ -81,8 +81,14 @@ static char *read_all(const char *name, size_t *len)
         }
         *len += got = fread(bytes + *len, 1, cap - *len, f);
     }
+    int why = f && ferror(f) ? errno : 0; /* a folder can be opened, and not read */
     if (f)
         fclose(f);
+    if (why) {
+        free(bytes);
+        bytes = NULL;
+        errno = why;
+    }
     return bytes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static htc_status read_file(void *ctx, void *data, size_t room, size_t *n)
 {
@@ -26,6 +27,9 @@ int trace_open(trace *t, htc_error *error)
     t->error = (htc_error){ 0 };
     if (!t->from && !(t->from = fopen(t->file, "rb")))
         return refuse(t, error, HTC_EINPUT, strerror(errno), "give the name of a log in the Standard Workload Format; a relative one is looked for beside the INI file");
+    struct stat there;
+    if (fstat(fileno(t->from), &there) == 0 && S_ISDIR(there.st_mode))
+        return refuse(t, error, HTC_EINPUT, strerror(EISDIR), "give the name of a log in the Standard Workload Format");
     rewind(t->from);
     htc_swf_close(t->log);
     t->log = NULL;
