@@ -327,7 +327,7 @@ HTC_API htc_ns htc_steal_due(const htc_steal_thief *thief);
  * @param[out]    count    how many; untouched unless HTC_OK
  * @return HTC_OK; HTC_AGAIN if it is not due, a round is under way, or there is nobody to ask (it rests until a nudge);
  *         HTC_EINVAL if a pointer is NULL, cap is 0, the thief's policy is being asked, options do not fit each other or the group, or the policy answered
- *         something out of range; HTC_EABI; what the policy's choose answers
+ *         something out of range, or a status above 0; HTC_EABI; what the policy's choose answers
  *
  * Cost: what choose costs; the built-in ones O(neighbours) expected.   Since: 0.2
  */

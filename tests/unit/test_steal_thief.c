@@ -457,6 +457,7 @@ Test(steal_thief, a_policy_that_answers_nonsense_is_refused)
         { { { 3 }, 1, HTC_OK }, 5, HTC_EINVAL },                                               /* itself */
         { { { 0, 1, 2 }, 3, HTC_OK }, 5, HTC_EINVAL },                                         /* no room: cap is 2 */
         { { { 0 }, 1, HTC_EIO }, 5, HTC_EIO },                                                 /* its own error */
+        { { { 0 }, 1, HTC_AGAIN }, 5, HTC_EINVAL },                                            /* to have nobody is a count of 0 */
         { { { 0 }, 1, HTC_OK }, 4, HTC_OK },           { { { 0 }, 0, HTC_OK }, 5, HTC_AGAIN }, /* nobody */
     };
     for (size_t i = 0; i < COUNT(rows); i++) {

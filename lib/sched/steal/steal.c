@@ -234,9 +234,9 @@ htc_status htc_steal_ask(htc_steal_thief *thief, const htc_steal_options *option
         thief->round |= ASKING;
         status = policy.choose(policy.ctx, &view, rng, cap, out, &n);
         thief->round &= ~(uint32_t)ASKING;
-        if (status != HTC_OK)
+        if (status < 0)
             return status;
-        if (!are_others(thief, cap, out, n))
+        if (status != HTC_OK || !are_others(thief, cap, out, n)) /* HTC_AGAIN would be a rest, from which nobody wakes the thief */
             return HTC_EINVAL;
     }
     if (n == 0) {
