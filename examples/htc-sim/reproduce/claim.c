@@ -191,7 +191,7 @@ static void judge(const experiment *e, claim *c)
             value[n++] = found;
     }
     for (size_t i = 1; i < n; i++)
-        ordered = ordered && (c->op == '>' ? value[i - 1] > value[i] : value[i - 1] < value[i]);
+        ordered = ordered && isfinite(value[i - 1]) && isfinite(value[i]) && (c->op == '>' ? value[i - 1] > value[i] : value[i - 1] < value[i]);
     c->ours = value[0];
     c->half = c->terms == 1 ? half : 0;
     c->verdict = (c->op ? ordered : isfinite(c->ours) && holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
