@@ -227,6 +227,21 @@ wait $pid || got=$?
 [ $got = 4 ] || fail "several runs that are interrupted end with $got"
 grep -q 'interrupted: what follows is of the runs that had ended' "$dir/progress" || fail "several runs do not say that they were interrupted"
 
+# If the first process is killed, no other goes on: none has its output open any longer.
+mkfifo "$dir/pipe"
+"$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s --seeds 1..4 --jobs 2 > "$dir/pipe" 2> "$dir/progress" &
+pid=$!
+exec 5< "$dir/pipe"
+for _ in $(seq 600); do
+    [ -s "$dir/progress" ] && break
+    kill -0 $pid 2> /dev/null || break
+    sleep 0.1
+done
+kill -KILL $pid
+wait $pid 2> /dev/null || true
+timeout 20 cat <&5 > /dev/null || fail "processes go on whose first one was killed"
+exec 5<&-
+
 # In pieces it is the same run.
 pieces=(--cores 20K --users 20 --tasks 50K --length "exponential 100s" --arrival 20s)
 ends 0 fairshare "${pieces[@]}" --json

@@ -2,10 +2,12 @@
  * record at a time. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,8 +70,12 @@ static int start(const pool *all, process *p, uint64_t *next, uint64_t memory_ma
     if (pipe(ends) != 0)
         return -1;
     fflush(NULL);
+    pid_t parent = getpid();
     p->pid = fork();
     if (p->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would read what comes of it */
+        if (getppid() != parent)
+            _exit(1);
         close(ends[0]);
         work(all, next, memory_max, ends[1]);
     }
