@@ -45,6 +45,12 @@ static void fuzz_pick(htc_reader *r)
     CHECK(htc_steal_pick(&rng, n, self, k, out) == (fits ? HTC_OK : HTC_EINVAL));
     if (fits)
         check_others(out, k, n, self);
+    uint32_t   count = 256, most = k < HTC_STEAL_NUDGES_MAX ? k : HTC_STEAL_NUDGES_MAX;
+    htc_status status = htc_steal_whom_to_nudge(&rng, n, self, k, out, &count);
+    CHECK(status == (self >= n || k == 0 ? HTC_EINVAL : n < 2 ? HTC_AGAIN : HTC_OK));
+    CHECK(status == HTC_OK ? count > 0 && count <= most : count == 256);
+    if (status == HTC_OK)
+        check_others(out, count, n, self);
     CHECK(htc_steal_nearest(n, self, k, out) == (fits ? HTC_OK : HTC_EINVAL));
     if (fits)
         check_others(out, k, n, self);

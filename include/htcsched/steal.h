@@ -8,6 +8,7 @@
  *
  *     htc_steal_pick, htc_steal_nearest, htc_steal_mesh       neighbours, each by one rule
  *     htc_steal_victim, htc_steal_amount, htc_steal_least     who is robbed, of how many and which tasks
+ *     htc_steal_whom_to_nudge                                 who hears of tasks that wait
  *     htc_steal_policy, htc_steal_register, htc_steal_find    rules of your own, and all of them by name
  *     htc_steal_start, _ask, _settle, _nudge, _give           one thief's rounds, under a policy
  *
@@ -163,6 +164,40 @@ HTC_API uint64_t htc_steal_amount(uint32_t rule, uint64_t waiting, uint64_t idle
  * Cost: O(n log amount).   Since: 0.2
  */
 HTC_API htc_status htc_steal_least(const uint64_t *bytes, size_t n, size_t amount, uint32_t *out);
+
+/** htc_steal_whom_to_nudge never names more. */
+#define HTC_STEAL_NUDGES_MAX 32
+
+/** A worker nudges others no more often than this, unless its program says otherwise. */
+#define HTC_STEAL_NUDGE_NS (10 * HTC_MS)
+
+/**
+ * Whom a worker tells that more tasks wait with it than it can begin, so that thieves at rest ask again.
+ *
+ * The square root of the group, as htc_steal_neighbours counts it, drawn as by htc_steal_pick; at most
+ * HTC_STEAL_NUDGES_MAX. So everybody hears of a backlog within some rounds, and a round of a large group stays cheap.
+ * The caller sends what each one hands to htc_steal_nudge, and waits HTC_STEAL_NUDGE_NS before it nudges again:
+ *
+ *     uint32_t whom[HTC_STEAL_NUDGES_MAX], count;
+ *     if (waiting > 0 && idle == 0 && now >= nudge_at &&
+ *         htc_steal_whom_to_nudge(&rng, n, self, HTC_STEAL_NUDGES_MAX, whom, &count) == HTC_OK) {
+ *         nudge_at = now + HTC_STEAL_NUDGE_NS;
+ *         for (uint32_t i = 0; i < count; i++)
+ *             send_nudge(whom[i]);
+ *     }
+ *
+ * @param[in,out] rng    the worker's own stream; as it was on failure
+ * @param[in]     n      size of the group
+ * @param[in]     self   the worker's number, below n
+ * @param[in]     cap    room in out, at least 1: no more are drawn
+ * @param[out]    out    numbers of other workers, caller-allocated; untouched on failure
+ * @param[out]    count  how many; untouched on failure
+ * @return HTC_OK; HTC_AGAIN if there is nobody else; HTC_EINVAL if a pointer is NULL, self is out of range or cap is 0
+ *
+ * Cost: O(count) expected, whatever n is.   Since: 0.2
+ */
+HTC_API htc_status htc_steal_whom_to_nudge(htc_rng *rng, uint32_t n, uint32_t self, uint32_t cap, uint32_t *out,
+                                           uint32_t *count);
 
 /**
  * The rule called "one", "two", "log2", "sqrt" or "half".

@@ -292,6 +292,63 @@ Test(steal, roots_and_logarithms_round_to_the_nearest)
     }
 }
 
+/* ---- whom a worker with waiting tasks nudges ---- */
+
+Test(steal, the_root_of_a_group_is_nudged_and_never_more_than_32)
+{
+    static const struct {
+        uint32_t n, self, cap, count;
+    } rows[] = {
+        { 2, 1, 32, 1 },          { 3, 0, 32, 2 },
+        { 10, 9, 32, 3 },         { 100, 50, 32, 10 },
+        { 100, 50, 4, 4 },        { 992, 0, 32, 31 },
+        { 993, 0, 32, 32 },       { 1057, 3, 40, 32 },
+        { 1000000, 7, 1000, 32 }, { UINT32_MAX, UINT32_MAX - 1, 32, 32 },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        htc_rng  rng = { 9 + i };
+        uint32_t out[1000] = { 0 }, count = 0;
+        cr_assert(eq(int, htc_steal_whom_to_nudge(&rng, rows[i].n, rows[i].self, rows[i].cap, out, &count), HTC_OK));
+        cr_expect(eq(u32, count, rows[i].count), "row %zu", i);
+        cr_expect(are_distinct_others(out, count, rows[i].n, rows[i].self), "row %zu", i);
+    }
+}
+
+Test(steal, nobody_is_nudged_by_a_worker_that_is_alone_or_not_of_the_group)
+{
+    htc_rng  rng = { 9 };
+    uint32_t out[2] = { 77, 77 }, count = 5;
+    cr_expect(eq(int, htc_steal_whom_to_nudge(&rng, 1, 0, 2, out, &count), HTC_AGAIN));
+    cr_expect(eq(int, htc_steal_whom_to_nudge(&rng, 0, 0, 2, out, &count), HTC_EINVAL));
+    cr_expect(eq(int, htc_steal_whom_to_nudge(&rng, 9, 9, 2, out, &count), HTC_EINVAL));
+    cr_expect(eq(int, htc_steal_whom_to_nudge(&rng, 9, 0, 0, out, &count), HTC_EINVAL));
+    cr_expect(eq(int, htc_steal_whom_to_nudge(NULL, 9, 0, 2, out, &count), HTC_EINVAL));
+    cr_expect(eq(int, htc_steal_whom_to_nudge(&rng, 9, 0, 2, NULL, &count), HTC_EINVAL));
+    cr_expect(eq(int, htc_steal_whom_to_nudge(&rng, 9, 0, 2, out, NULL), HTC_EINVAL));
+    cr_expect(rng.state == 9 && out[0] == 77 && out[1] == 77 && count == 5);
+}
+
+/* Models and live workers come to the same neighbours from the same stream: those that a pick of that many draws. */
+Test(steal, nudges_are_drawn_as_a_pick_is)
+{
+    PROPERTY(rng, 20000)
+    {
+        uint32_t n = 2 + (uint32_t)htc_rng_below(&rng, (UINT64_C(1) << (1 + htc_rng_below(&rng, 32))) - 1);
+        uint32_t self, cap = 1 + (uint32_t)htc_rng_below(&rng, 40), out[41] = { 0 }, picked[40] = { 0 }, count = 0, k;
+        n = n < 2 ? UINT32_MAX : n;
+        self = (uint32_t)htc_rng_below(&rng, n);
+        k = (uint32_t)fmin(fmin(floor(sqrt((double)n) + 0.5), n - 1), fmin(32, cap));
+        htc_rng one = rng, two = rng;
+        out[cap] = 4711;
+        HOLDS(htc_steal_whom_to_nudge(&one, n, self, cap, out, &count) == HTC_OK && count == k && out[cap] == 4711);
+        HOLDS(htc_steal_pick(&two, n, self, k, picked) == HTC_OK && memcmp(out, picked, k * sizeof *out) == 0 &&
+              one.state == two.state);
+        HOLDS(are_distinct_others(out, count, n, self));
+    }
+}
+
+/* ---- how many tasks ---- */
+
 /* Half of one is zero: a lone waiting task could never be stolen. Nor could it by the logarithm. A victim with an idle
  * slot is about to run it itself. */
 Test(steal, a_lone_waiting_task_is_stolen_from_a_busy_victim)

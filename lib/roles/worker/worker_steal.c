@@ -6,9 +6,8 @@
 #include "core/fault.h"
 #include "roles/worker/worker_private.h"
 
-#define PURSE_SPANS 128            /* a ledger that is more scattered than that takes nothing more in */
-#define NUDGE_NS    (10 * HTC_MS)  /* between two rounds of nudges */
-#define LOOK_UPS    64             /* messages that wait for a read of the ledger that they name */
+#define PURSE_SPANS 128 /* a ledger that is more scattered than that takes nothing more in */
+#define LOOK_UPS    64  /* messages that wait for a read of the ledger that they name */
 
 /* ---- victim ---- */
 
@@ -374,12 +373,11 @@ void htc__worker_steal(htc_worker *w)
 /* More is ready here than can begin: some others are told, so that nobody has to ask again and again. */
 void htc__worker_nudge(htc_worker *w)
 {
-    uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, w->n_members + 1);
+    uint32_t to[HTC_STEAL_NUDGES_MAX], n = 0;
     if (w->n_members == 0 || w->now < w->nudge_at || htc__worker_idle(w) > 0 || htc__worker_waiting(w) == 0)
         return;
-    w->nudge_at = w->now + NUDGE_NS;
-    n = n > 32 ? 32 : n;
-    if (htc_steal_pick(w->env.rng, w->n_members + 1, htc__worker_place_of_self(w), n, to) != HTC_OK)
+    w->nudge_at = w->now + HTC_STEAL_NUDGE_NS;
+    if (htc_steal_whom_to_nudge(w->env.rng, w->n_members + 1, htc__worker_place_of_self(w), HTC_STEAL_NUDGES_MAX, to, &n) != HTC_OK)
         return;
     for (uint32_t i = 0; i < n; i++)
         htc__worker_say(w, peer_at(w, to[i]), HTC_WIRE_WORKER_NUDGE, &(worker_message){ 0 });

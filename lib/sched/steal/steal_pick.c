@@ -135,3 +135,16 @@ htc_status htc_steal_pick(htc_rng *rng, uint32_t n, uint32_t self, uint32_t k, u
         out[i] = out[i] < n - 1 - self ? out[i] + self + 1 : out[i] - (n - 1 - self);
     return HTC_OK;
 }
+
+htc_status htc_steal_whom_to_nudge(htc_rng *rng, uint32_t n, uint32_t self, uint32_t cap, uint32_t *out,
+                                   uint32_t *count)
+{
+    uint32_t k = htc_steal_neighbours(HTC_STEAL_SQRT, n);
+    if (!rng || !out || !count || self >= n || cap == 0)
+        return HTC_EINVAL;
+    if (k == 0)
+        return HTC_AGAIN;
+    k = k < HTC_STEAL_NUDGES_MAX ? k : HTC_STEAL_NUDGES_MAX;
+    *count = k < cap ? k : cap;
+    return htc_steal_pick(rng, n, self, *count, out);
+}

@@ -5,7 +5,6 @@
 #include "sim/models/dataflow.h"
 
 #define PER_NODE   4  /* events beside the ends of tasks, some of them stale */
-#define NUDGES_MAX 32 /* messages of a node to others that are under way */
 
 /* ---- options ---- */
 
@@ -115,7 +114,7 @@ htc_status htc__dataflow_known(const htc_env *env, const htc_sim_dataflow_option
 static htc_scale_options engine_of(flow *m)
 {
     const htc_sim_dataflow_options *o = &m->options;
-    uint64_t pushes = m->has_data && !htc__dataflow_is_central(m) ? m->tasks : 0, events = m->cores + m->nodes * (PER_NODE + (o->nudge_ns ? NUDGES_MAX : 0)) + FLOW_RUN_IDS + pushes;
+    uint64_t pushes = m->has_data && !htc__dataflow_is_central(m) ? m->tasks : 0, events = m->cores + m->nodes * (PER_NODE + (o->nudge_ns ? HTC_STEAL_NUDGES_MAX : 0)) + FLOW_RUN_IDS + pushes;
     if (m->phases == 0)
         events += m->edges;
     return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->run_id + FLOW_RUN_IDS, .events_max = events < UINT32_MAX - 1 ? events : UINT32_MAX - 1,

@@ -54,11 +54,10 @@ void htc__dataflow_nudge_others(flow *m, uint32_t i)
     uint64_t now = htc__dataflow_now(m);
     if (!m->nudge || !m->node[i].shared.n || now < m->node[i].nudge_at || m->nodes < 2)
         return;
-    uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, (uint32_t)m->nodes);
+    uint32_t to[HTC_STEAL_NUDGES_MAX], n = 0;
     m->node[i].nudge_at = now + m->nudge;
-    n = n < 32 ? n : 32;
     htc_rng rng = stream_of(m, i, FLOW_NUDGES);
-    (void)htc_steal_pick(&rng, (uint32_t)m->nodes, i, n, to);
+    (void)htc_steal_whom_to_nudge(&rng, (uint32_t)m->nodes, i, HTC_STEAL_NUDGES_MAX, to, &n);
     for (uint32_t k = 0; k < n; k++)
         (void)htc_scale_at(m->scale, now + m->hop_load, htc__dataflow_node_id(m, to[k], FLOW_NUDGE));
     m->now.nudges += n;

@@ -8,7 +8,6 @@
 #define LINE       64 /* bytes of a cache line, */
 #define SPANS      64 /* spans of a queue that there is room for at first, beside one a node */
 #define PER_NODE   4  /* events beside the ends of tasks, most of them stale */
-#define NUDGES_MAX 32 /* messages of a node to others that are under way */
 
 /* ---- options ---- */
 
@@ -213,7 +212,7 @@ static htc_scale_options engine_of(many *m)
     if (htc__many_is_other(m))
         events = other_events(m) + 8;
     else if (is_queued(m))
-        events += m->nodes * (PER_NODE + (o->nudge_ns ? NUDGES_MAX : 0));
+        events += m->nodes * (PER_NODE + (o->nudge_ns ? HTC_STEAL_NUDGES_MAX : 0));
     else
         events += m->chiefs * 3 + (m->chiefs > 1 && o->dispatch_ns < o->tick_ns ? o->tasks : (uint64_t)(m->chiefs > 1) * m->chiefs * (1 + o->latency_ns / (o->dispatch_ns + 1)) * 2);
     return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->ids * o->grids, .part_ids = o->grids > 1 ? m->ids : 0, .window_ns = window_of(m),

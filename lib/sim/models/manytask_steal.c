@@ -159,12 +159,11 @@ static void start_all(many *m, uint32_t i)
 
 static void send_nudges(many *m, uint32_t i)
 {
-    uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, (uint32_t)m->nodes);
+    uint32_t to[HTC_STEAL_NUDGES_MAX], n = 0;
     uint64_t now = htc_scale_now(m->scale);
     m->node[i].nudge_at = now + m->nudge;
-    n = n < 32 ? n : 32;
     htc_rng rng = stream_of(m, i, MANY_NUDGES);
-    (void)htc_steal_pick(&rng, (uint32_t)m->nodes, i, n, to);
+    (void)htc_steal_whom_to_nudge(&rng, (uint32_t)m->nodes, i, HTC_STEAL_NUDGES_MAX, to, &n);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t hops = htc__many_hops(m, i, to[k]);
         (void)htc_scale_at(m->scale, now + (hops == 1 ? m->hop_load : htc__many_message(m, hops, m->options.load_bytes)), htc__many_id(m, to[k], MANY_NUDGE));
