@@ -1,25 +1,8 @@
 /* What a task of the model of dependent tasks with data costs: each shape on 8, 64, 512, 4 K and 16 K nodes of two cores (--quick: to 512), 200 tasks a core of 0 to
  * 100 ms that make 0 to 10 MB, degree 10. A hold of the event queue in the same run is what a task is compared with. */
 #include "bench.h"
+#include "hold.h"
 #include "htcsched/sim_dataflow.h"
-#include "sim/scale/ladder.h"
-
-static double hold_ns(uint64_t n, uint64_t holds)
-{
-    ladder  *q = NULL;
-    uint64_t key = 0, rng = 1;
-    bench_must(htc__ladder_create(NULL, n, 30, &q) == HTC_OK, "htc__ladder_create");
-    for (uint64_t i = 0; i < n; i++)
-        htc__ladder_push(q, ((rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 40) << 30 | i);
-    double t = bench_cpu_seconds();
-    for (uint64_t i = 0; i < holds; i++) {
-        htc__ladder_pop(q, &key);
-        htc__ladder_push(q, key + (((rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 40) << 30));
-    }
-    t = bench_cpu_seconds() - t;
-    htc__ladder_destroy(NULL, q);
-    return t * 1e9 / (double)holds;
-}
 
 /* A task, ns. */
 static double cost(const bench *b, const char *shape, uint32_t number, uint64_t nodes)
@@ -53,6 +36,6 @@ int main(int argc, char **argv)
         bench_growth(&b, shapes[s], size, ns, n);
     }
     for (uint64_t pending = 1000; pending <= (b.quick ? 100000u : 10000000u); pending *= 100)
-        bench_row(&b, &(bench_figure){ .what = "hold", .n = pending, .unit = "ns", .value = hold_ns(pending, b.quick ? 1000000 : 10000000) });
+        bench_row(&b, &(bench_figure){ .what = "hold", .n = pending, .unit = "ns", .value = hold_ns(NULL, pending, b.quick ? 1000000 : 10000000) });
     return bench_close(&b);
 }

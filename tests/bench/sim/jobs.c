@@ -1,31 +1,9 @@
 /* What an event of the model of partition controllers costs, beside a hold of the event queue (tests/bench/sim/scale.c) at as many pending events in the same
  * run: 10 K jobs on partitions of 1024 nodes, and ten jobs for each of many controllers of one node. */
 #include "bench.h"
+#include "hold.h"
 #include "htcsched/registry.h"
 #include "htcsched/sim_jobs.h"
-#include "sim/scale/ladder.h"
-
-#define ID_BITS 30
-
-static uint64_t checksum;
-
-static double hold_ns(uint64_t n, uint64_t holds)
-{
-    ladder  *q = NULL;
-    uint64_t key = 0, s = 12345;
-    bench_must(htc__ladder_create(NULL, n, ID_BITS, &q) == HTC_OK, "htc__ladder_create");
-    for (uint64_t i = 0; i < n; i++)
-        htc__ladder_push(q, ((s = s * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 48) << ID_BITS | i);
-    double t = bench_cpu_seconds();
-    for (uint64_t i = 0; i < holds; i++) {
-        htc__ladder_pop(q, &key);
-        checksum += key;
-        htc__ladder_push(q, key + (((s = s * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 48) << ID_BITS));
-    }
-    t = bench_cpu_seconds() - t;
-    htc__ladder_destroy(NULL, q);
-    return t * 1e9 / (double)holds;
-}
 
 static void runs(const bench *b, const char *what, const htc_sim_jobs_options *options, const uint32_t *nodes, size_t n, uint64_t jobs_a_node)
 {
@@ -43,7 +21,7 @@ static void runs(const bench *b, const char *what, const htc_sim_jobs_options *o
             bench_must(htc_sim_jobs_run(NULL, &o, &r, NULL) == HTC_OK && !r.scale.wrong[0], "htc_sim_jobs_run");
             t = bench_cpu_seconds() - t;
             ns[k] = t * 1e9 / (double)r.scale.events;
-            holds[k] = ns[k] / hold_ns(2ull * r.controllers + 64, 2000000);
+            holds[k] = ns[k] / hold_ns(NULL, 2ull * r.controllers + 64, 2000000);
         }
         size[i] = (double)nodes[i];
         cost[i] = bench_median(ns, 3);
@@ -82,5 +60,5 @@ int main(int argc, char **argv)
     bench_must(htc_balance_find(registry, "random", &o.policy) == HTC_OK, "htc_balance_find");
     runs(&b, "an event, 1:1, random", &o, single, b.quick ? 3 : 5, 10);
     htc_registry_destroy(registry);
-    return bench_close(&b) + (checksum == 42);
+    return bench_close(&b);
 }

@@ -1,52 +1,10 @@
 /* What a message of the store model costs, and a client's memory: 1 K to 1 M clients, 1024 clients a server, ten requests each, beside a hold of the event
  * queue with as many pending events (take the earliest, push it again later) of the same run. */
-#include <sys/mman.h>
-
 #include "bench.h"
+#include "hold.h"
 #include "htcsched/sim_kvs.h"
-#include "sim/scale/ladder.h"
 
 #define ID_BITS 30
-
-/* Large blocks in huge pages, as htc-sim has them. */
-static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
-{
-    (void)ctx;
-    if (p)
-        munmap(p, old_size);
-    if (!new_size)
-        return NULL;
-    p = mmap(NULL, new_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    madvise(p, new_size, MADV_HUGEPAGE);
-    return p;
-}
-
-static const htc_alloc huge = { resize, NULL };
-static const htc_env   env = { .size = sizeof env, .alloc = &huge };
-static uint64_t        checksum;
-
-static double hold_ns(uint64_t n, uint64_t holds)
-{
-    ladder  *q = NULL;
-    uint64_t key = 0, rng = 1;
-    bench_must(htc__ladder_create(&env, n, ID_BITS, &q) == HTC_OK, "htc__ladder_create");
-    for (uint64_t i = 0; i < n; i++) {
-        rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        htc__ladder_push(q, rng >> 44 << ID_BITS | i);
-    }
-    double t = bench_cpu_seconds();
-    for (uint64_t i = 0; i < holds; i++) {
-        rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        htc__ladder_pop(q, &key);
-        htc__ladder_push(q, key + (rng >> 44 << ID_BITS));
-    }
-    t = bench_cpu_seconds() - t;
-    checksum += key;
-    htc__ladder_destroy(&env, q);
-    return t * 1e9 / (double)holds;
-}
 
 static void model(const bench *b, const char *name, htc_sim_kvs_options o)
 {
@@ -62,9 +20,9 @@ static void model(const bench *b, const char *name, htc_sim_kvs_options o)
         o.clients = clients;
         o.servers = clients / 1024 > o.copies ? 0 : o.copies;
         for (int i = 0; i < runs; i++) {
-            double hold = hold_ns(clients, 2000000);
+            double hold = hold_ns(&huge, clients, 2000000);
             t[i] = bench_cpu_seconds();
-            bench_must(htc_sim_kvs_run(&env, &o, &r, NULL) == HTC_OK && !r.scale.wrong[0], "htc_sim_kvs_run");
+            bench_must(htc_sim_kvs_run(&huge, &o, &r, NULL) == HTC_OK && !r.scale.wrong[0], "htc_sim_kvs_run");
             t[i] = (bench_cpu_seconds() - t[i]) * 1e9 / (double)(r.requests.sent + r.consistency.sent + r.failures.sent);
             ratio[i] = t[i] / hold;
         }
@@ -95,5 +53,5 @@ int main(int argc, char **argv)
     model(&b, "dchord", (htc_sim_kvs_options){ .model = HTC_SIM_KVS_DCHORD });
     model(&b, "dfc, three copies, strong", (htc_sim_kvs_options){ .model = HTC_SIM_KVS_DFC, .copies = 3 });
     model(&b, "dfc, three copies, eventual", (htc_sim_kvs_options){ .model = HTC_SIM_KVS_DFC, .copies = 3, .consistency = HTC_SIM_KVS_EVENTUAL });
-    return bench_close(&b) + (checksum == 42);
+    return bench_close(&b);
 }

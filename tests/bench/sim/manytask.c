@@ -2,50 +2,10 @@
  * with four tasks a core, and twenty million at least. In the row "stealing" all begin with one node, so that with few tasks a node most of the time goes into
  * rounds: what one costs is a row of its own. A hold of the event queue in the same run is what a task is compared with.
  * Two grids on two threads are compared with two runs of one grid at the same time: the best of five. */
-#include <sys/mman.h>
-
 #include "bench.h"
+#include "hold.h"
 #include "scale_crowd.h"
 #include "htcsched/sim_manytask.h"
-#include "sim/scale/ladder.h"
-
-/* Large blocks in huge pages, as htc-sim has them. */
-static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
-{
-    void *fresh = NULL;
-    (void)ctx;
-    if (new_size) {
-        fresh = mmap(NULL, new_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (fresh == MAP_FAILED)
-            return NULL;
-        madvise(fresh, new_size, MADV_HUGEPAGE);
-        if (p)
-            memcpy(fresh, p, old_size < new_size ? old_size : new_size);
-    }
-    if (p)
-        munmap(p, old_size);
-    return fresh;
-}
-
-static const htc_alloc huge = { resize, NULL };
-static const htc_env   env = { .size = sizeof env, .alloc = &huge };
-
-static double hold_ns(uint64_t n, uint64_t holds)
-{
-    ladder  *q = NULL;
-    uint64_t key = 0, rng = 1;
-    bench_must(htc__ladder_create(&env, n, 30, &q) == HTC_OK, "htc__ladder_create");
-    for (uint64_t i = 0; i < n; i++)
-        htc__ladder_push(q, ((rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 40) << 30 | i);
-    double t = bench_cpu_seconds();
-    for (uint64_t i = 0; i < holds; i++) {
-        htc__ladder_pop(q, &key);
-        htc__ladder_push(q, key + (((rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u) >> 40) << 30));
-    }
-    t = bench_cpu_seconds() - t;
-    htc__ladder_destroy(&env, q);
-    return t * 1e9 / (double)holds;
-}
 
 typedef struct form {
     const char *name;
@@ -63,7 +23,7 @@ static double cost(const bench *b, const form *f, uint64_t nodes, uint32_t cores
                                    .length = { HTC_SCALE_UNIFORM, 0, 5000e9, 1 }, .dispatch_ns = f->dispatch_ns };
     htc_sim_manytask_report  r = { .size = sizeof r };
     double                   t = bench_cpu_seconds();
-    bench_must(htc_sim_manytask_run(&env, &o, &r, NULL, NULL) == HTC_OK && !r.scale.wrong[0], "htc_sim_manytask_run");
+    bench_must(htc_sim_manytask_run(&huge, &o, &r, NULL, NULL) == HTC_OK && !r.scale.wrong[0], "htc_sim_manytask_run");
     t = (bench_cpu_seconds() - t) * 1e9;
     snprintf(name, sizeof name, "%s: a task", f->name);
     bench_row(b, &(bench_figure){ .what = name, .n = nodes, .unit = "ns", .value = t / (double)tasks, .goal = f->goal });
@@ -82,7 +42,7 @@ static double run_grids(uint32_t grids, uint64_t tasks, const htc_scale_host *ho
                                    .length = { HTC_SCALE_UNIFORM, 0, 5000e9, 1 } };
     htc_sim_manytask_report  r = { .size = sizeof r };
     double                   t = bench_seconds();
-    bench_must(htc_sim_manytask_run(&env, &o, &r, NULL, NULL) == HTC_OK && !r.scale.wrong[0], "grids");
+    bench_must(htc_sim_manytask_run(&huge, &o, &r, NULL, NULL) == HTC_OK && !r.scale.wrong[0], "grids");
     return bench_seconds() - t;
 }
 
@@ -146,6 +106,6 @@ int main(int argc, char **argv)
     }
     two_threads(&b);
     for (uint64_t n = 1000; n <= (b.quick ? 100000u : 10000000u); n *= 100)
-        bench_row(&b, &(bench_figure){ .what = "hold", .n = n, .unit = "ns", .value = hold_ns(n, b.quick ? 1000000 : 20000000) });
+        bench_row(&b, &(bench_figure){ .what = "hold", .n = n, .unit = "ns", .value = hold_ns(&huge, n, b.quick ? 1000000 : 20000000) });
     return bench_close(&b);
 }

@@ -1,11 +1,9 @@
 /* What an event of the scale models costs: the hold model (take the earliest event, push it again later) on the ladder queue and, in the same
  * run, on a binary heap of 16-byte events, from 10^3 to 10^7 pending ones; HTC_BENCH_PENDING=N adds larger ones up to N, on the ladder alone
  * from 10^8 on. And a task of the farm in htcsched/sim_scale.h, through the public calls. */
-#include <sys/mman.h>
-
 #include "bench.h"
+#include "hold.h"
 #include "htcsched/sim_scale.h"
-#include "sim/scale/ladder.h"
 
 #define ID_BITS 30
 #define TABLE   65536
@@ -35,24 +33,7 @@ static void fill_table(int bimodal, double mean)
         table[i] = (uint32_t)(all[i] * TABLE / sum * mean) + 1;
 }
 
-/* Large blocks in huge pages, as htc-sim has them. */
-static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
-{
-    (void)ctx;
-    if (p)
-        munmap(p, old_size);
-    if (!new_size)
-        return NULL;
-    p = mmap(NULL, new_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    madvise(p, new_size, MADV_HUGEPAGE);
-    return p;
-}
-
-static const htc_alloc huge = { resize, NULL };
-static const htc_env   env = { .size = sizeof env, .alloc = &huge };
-static uint64_t        checksum;
+static uint64_t checksum;
 
 /* ---- the ladder ---- */
 
@@ -60,7 +41,7 @@ static double ladder_ns(uint64_t n, uint64_t holds)
 {
     ladder  *q = NULL;
     uint64_t key = 0;
-    bench_must(htc__ladder_create(&env, n, ID_BITS, &q) == HTC_OK, "htc__ladder_create");
+    bench_must(htc__ladder_create(&huge, n, ID_BITS, &q) == HTC_OK, "htc__ladder_create");
     for (uint64_t i = 0; i < n; i++)
         htc__ladder_push(q, (uint64_t)increment() << ID_BITS | i);
     double t = 0;
@@ -72,7 +53,7 @@ static double ladder_ns(uint64_t n, uint64_t holds)
         htc__ladder_push(q, key + ((uint64_t)increment() << ID_BITS));
     }
     t = bench_cpu_seconds() - t;
-    htc__ladder_destroy(&env, q);
+    htc__ladder_destroy(&huge, q);
     return t * 1e9 / (double)holds;
 }
 
@@ -95,7 +76,7 @@ static void sink(slot *heap, uint64_t n, uint64_t i, slot s)
 
 static double heap_ns(uint64_t n, uint64_t holds)
 {
-    slot *heap = resize(NULL, NULL, 0, n * sizeof *heap);
+    slot *heap = huge_resize(NULL, NULL, 0, n * sizeof *heap);
     bench_must(heap != NULL, "the heap");
     for (uint64_t i = 0; i < n; i++)
         heap[i] = (slot){ increment(), i };
@@ -112,7 +93,7 @@ static double heap_ns(uint64_t n, uint64_t holds)
         sink(heap, n, 0, s);
     }
     t = bench_cpu_seconds() - t;
-    resize(NULL, heap, n * sizeof *heap, 0);
+    huge_resize(NULL, heap, n * sizeof *heap, 0);
     return t * 1e9 / (double)holds;
 }
 
@@ -170,7 +151,7 @@ static void tasks(const bench *b, uint32_t kind, const char *what)
         farm              f = { .law = { kind, 0, 1e12, kind == HTC_SCALE_UNIFORM }, .tasks = b->quick ? 2000000 : 50000000 };
         htc_scale_options o = { .size = sizeof o, .ids = cores, .cores = cores, .event = event, .ctx = &f };
         htc_scale        *s = NULL;
-        bench_must(htc_scale_create(&env, &o, &s, NULL) == HTC_OK, "htc_scale_create");
+        bench_must(htc_scale_create(&huge, &o, &s, NULL) == HTC_OK, "htc_scale_create");
         htc_scale_submit(s, f.tasks);
         for (uint32_t i = 0; i < cores; i++)
             next(s, &f, i);
