@@ -46,6 +46,21 @@ nothing_left "an interrupted calibration"
 [ ! -e "$dir/never.ini" ] || fail "an interrupted calibration writes costs"
 [ -z "$(pgrep -P "$pid" || :)" ] || fail "members go on"
 
+# A store that runs is asked, directly and through a proxy.
+for how in live proxy; do
+    TMPDIR=$dir/work HTC_SIM_BIN=$(cd "$1" && pwd) KVS_QUICK=1 bash "$SOURCE/examples/sim/live/kvs.sh" $how 3 > "$dir/out" 2> "$dir/err" < /dev/null || { cat "$dir/err"; fail "kvs.sh $how 3 fails"; }
+    python3 -c '
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["requests_per_s"] > 0 and r["response_ms"] > 0 and (r["clients"], r["depth"]) == (16, 8), r
+assert sys.argv[2] == "live" or r["requests_per_message"] >= 1, r' "$dir/out" $how || fail "kvs.sh $how 3 says something else"
+    nothing_left "kvs.sh $how"
+done
+ends 2 calibrate --store tcp://127.0.0.1:1
+says "--store takes unix:PATH"
+ends 2 calibrate --store unix:there -o "$dir/costs.ini"
+says "it goes with --quick alone"
+
 ends 3 calibrate --quick --dir "$dir/nowhere" -o "$dir/costs.ini"
 says "choose with --dir one that can be written"
 ends 2 calibrate nothing

@@ -33,6 +33,8 @@ const char calibrate_help[] =
     "  --quick           measure for a tenth of the time: a first look\n"
     "  --check           measure stores of 1, 2, 3, 5 and 8 members too, and say how far the model with\n"
     "                    these costs is off\n"
+    "  --store unix:PATH  only ask the store, or the proxy, that listens there: 128 puts on their way, of 16\n"
+    "                    clients. Prints one JSON object. 1000 keys of it are written: key/0 to key/999\n"
     "  --help            this\n"
     "\n"
     "Ends with 0; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted.\n";
@@ -43,7 +45,7 @@ const char calibrate_help[] =
 #define SPAWNS     200
 
 typedef struct calibration {
-    const char         *output, *dir;
+    const char         *output, *dir, *store; /* output NULL: costs.ini; store NULL: one of its own */
     int                 check, quick;
     double              others; /* part of the processors that other programs took */
     char                folder[256];
@@ -124,7 +126,7 @@ static int measure_point(point *p, const crew *c, size_t takes, htc_error *error
 {
     figures take[TAKES];
     for (size_t i = 0; i < takes; i++) {
-        tell("measuring %u member%s, %u requests on their way, %s", c->n, c->n == 1 ? "" : "s", p->load.clients * p->load.depth, p->load.puts ? "puts" : "gets");
+        tell("measuring %s, %u requests on their way, %s", c->pid[0] ? "members" : "the store", p->load.clients * p->load.depth, p->load.puts ? "puts" : "gets");
         if (stopped || !load_run(&p->load, c, &take[i], error))
             return 0;
     }
@@ -286,6 +288,21 @@ static int check(calibration *c, htc_error *error)
     return 1;
 }
 
+/* ---- a store of somebody else ---- */
+
+static int ask_store(const calibration *c, htc_error *error)
+{
+    crew  there = { .n = 1, .dials = CREW_MAX }; /* a store of several says where its members are */
+    point p = { .members = 1, .load = { 16, 8, 1, c->quick ? 0.1 : 1 } };
+    snprintf(there.address[0], sizeof there.address[0], "%s", c->store);
+    if (!measure_point(&p, &there, c->quick ? 1 : TAKES, error))
+        return 0;
+    tell("%s", "");
+    printf("{\"requests_per_s\":%.1f,\"response_ms\":%.6f,\"client_us\":%.3f,\"clients\":%u,\"depth\":%u}\n", p.measured.throughput, 1e3 * p.measured.response,
+           1e6 * p.measured.client, p.load.clients, p.load.depth);
+    return 1;
+}
+
 /* ---- the command ---- */
 
 static int write_file(const calibration *c, htc_error *error)
@@ -305,13 +322,31 @@ static int write_file(const calibration *c, htc_error *error)
     return 0;
 }
 
-static int go(calibration *c)
+static void until_stopped(void)
 {
     struct sigaction action = { .sa_handler = stop };
-    htc_error        error = { 0 };
-    int              good;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+static int go_there(const calibration *c)
+{
+    htc_error error = { 0 };
+    until_stopped();
+    int good = ask_store(c, &error);
+    tell("%s", "");
+    if (stopped)
+        return EXIT_STOPPED;
+    if (!good)
+        say_error(&error);
+    return good ? EXIT_FINE : EXIT_BROKEN;
+}
+
+static int go(calibration *c)
+{
+    htc_error error = { 0 };
+    int       good;
+    until_stopped();
     good = make_folder(c, &error) && measure_all(c, &error);
     if (good)
         measure_spawn(c);
@@ -337,8 +372,8 @@ static int go(calibration *c)
 
 int calibrate_command(int argc, char **argv)
 {
-    static const struct option options[] = { { "output", 1, NULL, 'o' }, { "dir", 1, NULL, 'd' }, { "check", 0, NULL, 'c' }, { "quick", 0, NULL, 'q' }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 } };
-    calibration                c = { .output = "costs.ini" };
+    static const struct option options[] = { { "output", 1, NULL, 'o' }, { "dir", 1, NULL, 'd' }, { "check", 0, NULL, 'c' }, { "quick", 0, NULL, 'q' }, { "store", 1, NULL, 's' }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+    calibration                c = { 0 };
     int                        option;
     opterr = 0;
     optind = 1;
@@ -356,6 +391,9 @@ int calibrate_command(int argc, char **argv)
         case 'q':
             c.quick = 1;
             break;
+        case 's':
+            c.store = optarg;
+            break;
         case 'h':
             fputs(calibrate_help, stdout);
             return EXIT_FINE;
@@ -364,6 +402,13 @@ int calibrate_command(int argc, char **argv)
         }
     if (optind < argc)
         return usage("it takes options alone, not %s", argv[optind]);
+    if (c.store && (c.output || c.dir || c.check))
+        return usage("--store finds no costs: it goes with --quick alone");
+    if (c.store && (strncmp(c.store, "unix:", 5) != 0 || !c.store[5] || strlen(c.store) >= sizeof(((crew *)0)->address[0])))
+        return usage("--store takes unix:PATH, a socket");
+    if (c.store)
+        return go_there(&c);
+    c.output = c.output ? c.output : "costs.ini";
     if (!c.output[0])
         return usage("--output takes the name of a file");
     return go(&c);

@@ -15,6 +15,7 @@ extern const char calibrate_help[];
 
 typedef struct crew {
     uint32_t n;
+    uint32_t dials; /* connections that a client makes to members beside its first one, at most; to CREW_MAX */
     pid_t    pid[CREW_MAX];
     char     dir[256];
     char     address[CREW_MAX][300]; /* unix:PATH */

@@ -105,7 +105,7 @@ static htc_status dial(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc
     looped  *l = ctx;
     uint32_t at = (uint32_t)(tag - CALLS), c = at / DIALS;
     char     path[300];
-    if (op != HTC_KV_CLIENT_DIAL || c >= l->load->clients || body.len < 6 || body.len >= sizeof path)
+    if (op != HTC_KV_CLIENT_DIAL || c >= l->load->clients || body.len < 6 || body.len >= sizeof path || memcmp(body.data, "unix:", 5) != 0)
         return HTC_EUNSUPPORTED;
     snprintf(path, sizeof path, "%.*s", (int)body.len - 5, (const char *)body.data + 5);
     return htc_host_dial_unix(host, path, 3, &l->client[c].member[at % DIALS], NULL);
@@ -216,7 +216,7 @@ static htc_status open_clients(looped *l, const htc_env *env)
     for (uint32_t c = 0; c < l->load->clients && status == HTC_OK; c++) {
         client *one = &l->client[c];
         status = htc_host_dial_unix(l->host, l->crew->address[c % l->crew->n] + 5, 3, &one->home, NULL);
-        htc_kv_client_options o = { .size = sizeof o, .client_id = htc_rng_next(&l->rng), .peer = one->home, .members = l->crew->n > 1 ? l->crew->n : 0,
+        htc_kv_client_options o = { .size = sizeof o, .client_id = htc_rng_next(&l->rng), .peer = one->home, .members = l->crew->dials,
                                     .member_peer = CALLS + c * DIALS };
         if (status == HTC_OK)
             status = htc_kv_client_create(env, &o, &one->kv);
@@ -257,7 +257,8 @@ int load_run(const load *l, const crew *c, figures *f, htc_error *error)
     if (status == HTC_OK)
         return 1;
     *error = (htc_error){ .status = status };
-    snprintf(error->text, sizeof error->text, "the clients of %u members were not answered: %s", c->n, htc_strerror(status));
-    snprintf(error->hint, sizeof error->hint, "try again on a machine that is less busy, or with --dir on another disk");
+    snprintf(error->where, sizeof error->where, "%.150s", c->address[0]);
+    snprintf(error->text, sizeof error->text, "clients of the store there were not answered: %s", htc_strerror(status));
+    snprintf(error->hint, sizeof error->hint, "%s", c->pid[0] ? "try again on a machine that is less busy, or with --dir on another disk" : "name the socket of a store that runs");
     return 0;
 }

@@ -107,7 +107,7 @@ static int wait_for(const crew *c, int fd, htc_error *error)
 int crew_start(crew *c, uint32_t n, const char *dir, htc_error *error)
 {
     int pipes[2], good;
-    *c = (crew){ .n = n };
+    *c = (crew){ .n = n, .dials = n > 1 ? n : 0 };
     snprintf(c->dir, sizeof c->dir, "%s", dir);
     for (uint32_t i = 0; i < n; i++)
         snprintf(c->address[i], sizeof c->address[i], "unix:%s/%u.sock", dir, i);
