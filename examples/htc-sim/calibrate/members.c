@@ -20,8 +20,8 @@
 static int fail(htc_error *e, htc_status status, const char *what, const char *hint)
 {
     *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s: %s", what, errno ? strerror(errno) : htc_strerror(status));
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
+    snprintf(e->text, sizeof e->text, "%.200s: %.100s", what, errno ? strerror(errno) : htc_strerror(status));
+    snprintf(e->hint, sizeof e->hint, "%.150s", hint);
     return 0;
 }
 

@@ -22,7 +22,7 @@ int measure_of(series *s, const char *name)
             return (int)i;
     if (s->n_measures == MEASURES_MAX)
         return -1;
-    snprintf(s->measure[s->n_measures], sizeof s->measure[0], "%s", name);
+    snprintf(s->measure[s->n_measures], sizeof s->measure[0], "%.63s", name);
     return (int)s->n_measures++;
 }
 

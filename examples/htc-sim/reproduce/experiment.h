@@ -32,11 +32,11 @@ typedef struct series {
     char         point[POINTS_MAX][48];
     uint8_t      full[POINTS_MAX];    /* 1: it is run with --full alone */
     uint64_t     seed, seeds;
-    char         plot[48];            /* a measure; "": none */
+    char         plot[64];            /* a measure; "": none */
     int          picture;             /* 1: the course of its runs is drawn, too */
     published_value published[POINTS_MAX];
     basis        rests_on;            /* of these */
-    char         measure[MEASURES_MAX][48]; /* that are asked for */
+    char         measure[MEASURES_MAX][64]; /* that are asked for */
     /* What came of it. */
     estimate     found[POINTS_MAX][MEASURES_MAX];
     uint8_t      ran[POINTS_MAX];     /* 1: it is there */

@@ -177,7 +177,7 @@ many_course *many_course_of_all(const many_study *m)
 static int refuse_log(const many_study *m, htc_error *error, const char *what)
 {
     refuse(error, HTC_EIO, "", "name a file that can be written, in a folder with room: a task takes some 60 bytes");
-    snprintf(error->text, sizeof error->text, "%.300s %s: %s", m->log_path, what, strerror(errno));
+    snprintf(error->text, sizeof error->text, "%.150s %.60s: %.80s", m->log_path, what, strerror(errno));
     return 0;
 }
 
