@@ -125,8 +125,8 @@ HTC_API void htc_swf_close(htc_swf *log);
  * @param[out]    job    untouched on failure
  * @param[out]    error  which line and field, why, and what to do; NULL is fine
  * @return HTC_OK; HTC_AGAIN: there are no more; HTC_ESCHEMA: the line is no job: not 18 numbers, a fraction of a thing that is counted, a number below -1
- *         or above 10^15, no time of submission, or one before that of the job before it; HTC_ETOOBIG: it is longer than HTC_SWF_LINE_MAX; HTC_ENOMEM; what
- *         read answers; HTC_EINVAL
+ *         or above 10^15, no time of submission, or one before that of the job before it; HTC_ETOOBIG: it is longer than HTC_SWF_LINE_MAX, and the log ends with it
+ *         where it is 256 times as long; HTC_ENOMEM; what read answers; HTC_EINVAL
  *
  * Cost: some 100 ns.   Since: 0.2
  */

@@ -11,6 +11,7 @@
 #define WINDOW     ((size_t)HTC_SWF_LINE_MAX + 1)
 #define HEADER_MAX ((size_t)1 << 16)
 #define NUMBER_MAX 1e15
+#define PASSED_MAX 256 /* windows of a line without an end: what follows is no log */
 
 struct htc_swf {
     const htc_env *env;
@@ -109,7 +110,7 @@ static htc_status fill(htc_swf *log)
     return n ? HTC_OK : HTC_AGAIN;
 }
 
-/* The next line; HTC_AGAIN: there is none; HTC_ETOOBIG: it has no end within the window, and is passed over. */
+/* The next line; HTC_AGAIN: there is none; HTC_ETOOBIG: it has no end within the window, and is passed over; with PASSED_MAX windows it is the last one. */
 static htc_status next_line(htc_swf *log, text_line *l)
 {
     size_t looked = 0;
@@ -123,8 +124,8 @@ static htc_status next_line(htc_swf *log, text_line *l)
         }
         looked = log->end - log->at;
         if (looked == WINDOW) {
-            too_long = 1;
             log->at = log->end = looked = 0;
+            log->ended |= ++too_long == PASSED_MAX;
         }
         htc_status status = fill(log);
         if (status != HTC_OK && (status != HTC_AGAIN || (looked == 0 && !too_long)))

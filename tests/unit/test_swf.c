@@ -203,6 +203,29 @@ Test(swf, a_line_that_is_too_long_is_passed_over)
     free(log);
 }
 
+static htc_status read_zeros(void *ctx, void *data, size_t room, size_t *n)
+{
+    uint64_t *left = ctx;
+    cr_assert(*left > 0, "it reads on and on");
+    --*left;
+    memset(data, 0, room);
+    *n = room;
+    return HTC_OK;
+}
+
+Test(swf, a_line_without_an_end_is_the_last_one)
+{
+    uint64_t        left = 1000; /* windows of some 64 KiB */
+    htc_swf_options o = { .size = sizeof o, .name = "/dev/zero", .read = read_zeros, .ctx = &left };
+    htc_swf        *log = NULL;
+    htc_swf_job     job;
+    htc_error       e = { 0 };
+    cr_assert(eq(int, htc_swf_open(NULL, &o, &log), HTC_OK));
+    cr_expect(eq(int, htc_swf_next(log, &job, &e), HTC_ETOOBIG), "%s", e.text);
+    cr_expect(eq(int, htc_swf_next(log, &job, &e), HTC_AGAIN));
+    htc_swf_close(log);
+}
+
 Test(swf, refuses_wrong_use_and_ends_without_memory)
 {
     text            t = { "", "", 0 };
