@@ -117,8 +117,8 @@ static void grid_x(const series *s, const axis *a, int places, FILE *out)
 {
     double free_from = -100; /* behind the last label */
     for (size_t i = 0; i < s->n; i++) {
-        double x = at_x(a, x_of(s, i, places)), half = 4.0 * (double)strlen(s->point[i]);
-        if (x - half < free_from)
+        double at = x_of(s, i, places), x = at_x(a, at), half = 4.0 * (double)strlen(s->point[i]);
+        if (x - half < free_from || at < a->least || at > a->most)
             continue;
         free_from = x + half + 4;
         fprintf(out, "<path d=\"M%.1f %dv4\" stroke=\"#888\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x, TOP + HIGH, x, TOP + HIGH + 18);
@@ -163,12 +163,15 @@ static void extent(const experiment *e, const series *first, int places, axis *x
         while (strcmp(s->measure[m], s->plot) != 0)
             m++;
         for (size_t i = 0; i < s->n; i++) {
+            if (!s->ran[i])
+                continue;
             widen(x, x_of(s, i, places));
-            if (s->ran[i])
-                widen(y, s->found[i][m].mean);
+            widen(y, s->found[i][m].mean);
         }
-        for (size_t i = 0; i < s->n_published; i++)
+        for (size_t i = 0; i < s->n_published; i++) {
+            widen(x, x_of(s, s->published[i].point, places));
             widen(y, s->published[i].value);
+        }
     }
     x->log = x->least > 0 && x->most / x->least >= 16;
     y->log = y->least > 0 && y->most / y->least >= 100;

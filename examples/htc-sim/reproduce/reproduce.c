@@ -250,6 +250,8 @@ int reproduce_command(int argc, char **argv)
     w.name = argv + optind;
     w.names = argc - optind;
     find_folder(&w);
+    if (r.live && !r.jobs)
+        r.jobs = 1; /* else what is measured is each other */
     if (r.report)
         report_folder(&r, &w);
     if (ends == EXIT_FINE)
