@@ -33,8 +33,8 @@ const char calibrate_help[] =
     "  --quick           measure for a tenth of the time: a first look\n"
     "  --check           measure stores of 1, 2, 3, 5 and 8 members too, and say how far the model with\n"
     "                    these costs is off\n"
-    "  --store unix:PATH  only ask the store, or the proxy, that listens there: 128 puts on their way, of 16\n"
-    "                    clients. Prints one JSON object. 1000 keys of it are written: key/0 to key/999\n"
+    "  --store ADDRESS   only ask the store, or the proxy, that listens at unix:PATH, by 16 clients with\n"
+    "                    8 puts on their way each; prints one JSON object. It writes key/0 to key/999\n"
     "  --help            this\n"
     "\n"
     "Ends with 0; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted.\n";
