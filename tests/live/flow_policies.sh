@@ -31,14 +31,14 @@ expect 0 "${H[@]}" flow run many.flow --agents 4 --layout one --steal near
 expect 4 "${H[@]}" flow run many.flow --steal site.unused
 grep -q 'and those that were added' <<< "$err" || fail "$err"
 # While it runs.
-printf 'many: count=400 sleep 0.05\n' > long.flow
+printf 'many: count=1200 sleep 0.05\n' > long.flow
 expect 0 "${H[@]}" flow run long.flow --agents 4 --layout one --detach --json
 id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 expect 0 "${H[@]}" flow set "$id" --steal site.used
 grep -q 'steal site.used' <<< "$out" || fail "$out"
 asked() { [ -e "$used.asked" ]; }
 soon asked || fail "no agent asks the policy that was set"
-expect 0 "${H[@]}" flow cancel "$id"
+"${H[@]}" flow cancel "$id" > /dev/null 2>&1 || [ $? = 6 ] || fail "the flow is neither cancelled nor has it ended"
 expect 0 "${H[@]}" down
 none_left
 
