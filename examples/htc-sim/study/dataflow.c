@@ -80,14 +80,6 @@ static const setting table[] = {
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 /* ---- policies and costs ---- */
 
 static int steal_of(dataflow_study *d, const settings *s, htc_error *error)
@@ -98,7 +90,7 @@ static int steal_of(dataflow_study *d, const settings *s, htc_error *error)
     if (d->steal.neighbours >= d->options.nodes)
         d->steal.neighbours = (uint32_t)d->options.nodes - 1;
     if (d->steal.poll_ns < 1 || d->steal.poll_ns_max < d->steal.poll_ns)
-        return refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both: a thief waits steal.wait after its first round in vain, and then twice as long each time");
+        return settings_refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both: a thief waits steal.wait after its first round in vain, and then twice as long each time");
     (void)htc_steal_find(d->registry, settings_text(s, "steal.policy"), &d->steal.policy); /* that it is there was seen when it was set */
     return 1;
 }
@@ -166,10 +158,10 @@ static int phases_of(dataflow_study *d, settings *s, htc_error *error)
     while (settings_section(s, "phase", n))
         n++;
     if (n < 1 || n > HTC_SIM_DATAFLOW_PHASES_MAX)
-        return refuse(error, HTC_ECONFIG, "there are no phases, or more than 256", "write a section [phase.NAME] for each, in their order");
+        return settings_refuse(error, HTC_ECONFIG, "there are no phases, or more than 256", "write a section [phase.NAME] for each, in their order");
     d->phases = calloc(n, sizeof *d->phases);
     if (!d->phases)
-        return refuse(error, HTC_ENOMEM, "no memory for the phases", "make them fewer");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the phases", "make them fewer");
     for (size_t i = 0; i < n; i++) {
         const char *name = settings_section(s, "phase", i);
         double      share = settings_real(s, settings_in(s, "phase", name, "per_core")) * (double)d->options.nodes * d->options.cores;
@@ -196,7 +188,7 @@ static int graph_of(dataflow_study *d, settings *s, htc_error *error)
         return phases_of(d, s, error);
     if (o->shape == HTC_SIM_DATAFLOW_FLOW) {
         if (!file[0])
-            return refuse(error, HTC_ECONFIG, "graph.shape is flow, and there is none", "set graph.file to the name of a flow, as htc flow run takes it");
+            return settings_refuse(error, HTC_ECONFIG, "graph.shape is flow, and there is none", "set graph.file to the name of a flow, as htc flow run takes it");
         o->flow = d->flow = study_flow(file, error);
         o->tasks = htc_flow_total(d->flow);
         return d->flow != NULL;
@@ -206,7 +198,7 @@ static int graph_of(dataflow_study *d, settings *s, htc_error *error)
     o->length = settings_law(s, "graph.length");
     o->bytes = bytes_of(s, "graph.bytes");
     if (o->tasks < 1 || o->tasks > HTC_SIM_DATAFLOW_TASKS_MAX)
-        return refuse(error, HTC_ECONFIG, "there are more than 2^30 tasks", "lower graph.tasks or graph.per_core");
+        return settings_refuse(error, HTC_ECONFIG, "there are more than 2^30 tasks", "lower graph.tasks or graph.per_core");
     return 1;
 }
 
@@ -225,9 +217,9 @@ static int data_of(dataflow_study *d, const settings *s, htc_error *error)
     if (!o->inputs)
         o->files = 0;
     if (o->inputs && (o->files < 1 || o->files > HTC_SIM_DATAFLOW_TASKS_MAX))
-        return refuse(error, HTC_ECONFIG, "there are no files, or more than 2^30", "set data.files");
+        return settings_refuse(error, HTC_ECONFIG, "there are no files, or more than 2^30", "set data.files");
     if (o->inputs == HTC_SIM_DATAFLOW_PAIRS && o->files % 2)
-        return refuse(error, HTC_ECONFIG, "pairs are of two halves of all files, and their number is odd", "set data.files to an even number");
+        return settings_refuse(error, HTC_ECONFIG, "pairs are of two halves of all files, and their number is odd", "set data.files to an even number");
     return 1;
 }
 
@@ -276,7 +268,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     dataflow_study *d = calloc(1, sizeof *d);
     (void)drawn;
     if (!d) {
-        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
         return NULL;
     }
     htc_sim_dataflow_options *o = &d->options;
@@ -286,9 +278,9 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     d->bound_k = (uint64_t)settings_real(s, "sim.bound");
     costs_of(o, s);
     if (o->tick_ns == 0)
-        refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 1us");
+        settings_refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 1us");
     else if (o->nodes * o->cores > HTC_SIM_DATAFLOW_CORES_MAX)
-        refuse(error, HTC_ECONFIG, "there are more than 2^24 cores", "lower machine.nodes or machine.cores");
+        settings_refuse(error, HTC_ECONFIG, "there are more than 2^24 cores", "lower machine.nodes or machine.cores");
     else if (policies_of(d, s, error) && graph_of(d, s, error) && data_of(d, s, error) && dataflow_course_open(d, error)) {
         o->sample_ns = sample_of(d, s);
         d->copy_in_s = copy_in_s(d, s);

@@ -58,14 +58,6 @@ static const setting table[] = {
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 /* R in millionths; 0: the least there is, since 0 stands for the default. */
 static uint64_t ratio_of(double r)
 {
@@ -111,7 +103,7 @@ static int open_tre(dsp_study *d, const char *name, settings *s, uint64_t seed, 
     if (settings_choice(s, settings_in(s, "tre", name, "enabled")) == 0)
         return 1;
     if (i == DSP_TRES || strlen(name) >= sizeof w->name)
-        return refuse(error, HTC_ETOOBIG, i == DSP_TRES ? "there are more than 64 environments" : "the name of an environment is too long", "names have at most 47 bytes");
+        return settings_refuse(error, HTC_ETOOBIG, i == DSP_TRES ? "there are more than 64 environments" : "the name of an environment is too long", "names have at most 47 bytes");
     snprintf(w->name, sizeof w->name, "%s", name);
     d->options.n_environments++;
     e->size = sizeof *e;
@@ -123,7 +115,7 @@ static int open_tre(dsp_study *d, const char *name, settings *s, uint64_t seed, 
     e->book = &d->book[i];
     const char *fit = settings_text(s, settings_in(s, "tre", name, "order"));
     if (!book_of(d, i, s, seed) || (strcmp(fit, "auto") != 0 && htc_fit_find(d->registry, fit, &e->fit) != HTC_OK))
-        return refuse(error, HTC_EINTERNAL, "a policy is not in the registry", "report this");
+        return settings_refuse(error, HTC_EINTERNAL, "a policy is not in the registry", "report this");
     return dsp_work_open(w, s, seed, e, error);
 }
 
@@ -169,7 +161,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     dsp_study *d = calloc(1, sizeof *d);
     if (!d || (drawn && !(d->course = calloc(1, sizeof *d->course)))) {
         close_run(d);
-        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
         return NULL;
     }
     if (!(d->registry = policies_open(error))) {
@@ -185,11 +177,11 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
         good = open_tre(d, name, s, seed, error);
     }
     if (good && d->options.n_environments == 0)
-        good = refuse(error, HTC_ECONFIG, "there is no runtime environment", "[tre.NAME] is one; dsp.ini among the examples has three");
+        good = settings_refuse(error, HTC_ECONFIG, "there is no runtime environment", "[tre.NAME] is one; dsp.ini among the examples has three");
     htc_ns sample = settings_span(s, "sim.sample");
     d->options.sample_ns = sample ? sample : drawn ? d->every / 12 : d->every;
     if (good && d->every % d->options.sample_ns != 0)
-        good = refuse(error, HTC_ECONFIG, "sim.sample does not divide provider.unit", "a lease unit is a whole number of samples");
+        good = settings_refuse(error, HTC_ECONFIG, "sim.sample does not divide provider.unit", "a lease unit is a whole number of samples");
     if (good)
         return d;
     close_run(d);

@@ -66,22 +66,6 @@ static const setting table[] = {
 
 /* ---- the workload ---- */
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
-static size_t count_sections(const settings *s, const char *kind)
-{
-    size_t n = 0;
-    while (settings_section(s, kind, n))
-        n++;
-    return n;
-}
-
 static uint64_t between(htc_rng *rng, uint64_t min, uint64_t max)
 {
     return min + htc_rng_below(rng, max - min + 1);
@@ -135,7 +119,7 @@ static int named_users(fairshare *f, settings *s, size_t n, htc_error *e)
     for (size_t u = 0; u < n; u++) {
         const char *name = settings_section(s, "user", u);
         if (strlen(name) >= sizeof *f->names)
-            return refuse(e, HTC_ECONFIG, "the name of a user is too long", "names have at most 47 bytes");
+            return settings_refuse(e, HTC_ECONFIG, "the name of a user is too long", "names have at most 47 bytes");
         snprintf(f->names[u], sizeof *f->names, "%s", name);
         f->users[u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = settings_real(s, settings_in(s, "user", name, "weight")),
                                                 .fixed = settings_choice(s, settings_in(s, "user", name, "share")) };
@@ -148,7 +132,7 @@ static int owner_of(const fairshare *f, const char *job, const char *owner, size
     for (*u = 0; *u < users; (*u)++)
         if (strcmp(f->names[*u], owner) == 0)
             return 1;
-    refuse(e, HTC_ECONFIG, "", "write job.NAME.user = USER, and a section [user.USER]");
+    settings_refuse(e, HTC_ECONFIG, "", "write job.NAME.user = USER, and a section [user.USER]");
     snprintf(e->text, sizeof e->text, owner[0] ? "job.%.60s.user: there is no user %.60s" : "job.%.60s has no user", job, owner);
     return 0;
 }
@@ -188,21 +172,21 @@ static htc_ns sample_of(const fairshare *f, const settings *s)
 static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
 {
     htc_scale_arrivals arrivals;
-    size_t named = count_sections(s, "user"), drawn = settings_count(s, "workload.users"), wanted = count_sections(s, "job");
+    size_t named = settings_sections(s, "user"), drawn = settings_count(s, "workload.users"), wanted = settings_sections(s, "job");
     size_t drawn_jobs = drawn * settings_count(s, "workload.jobs");
     uint64_t min_agents = settings_count(s, "fair.min_agents");
     *f = (fairshare){ .report = { .size = sizeof f->report } };
     if (named + drawn == 0 || wanted + drawn_jobs == 0)
-        return refuse(error, HTC_ECONFIG, "there are no users with jobs", "set workload.users, or write sections [user.NAME] and [job.NAME]");
+        return settings_refuse(error, HTC_ECONFIG, "there are no users with jobs", "set workload.users, or write sections [user.NAME] and [job.NAME]");
     if (wanted + drawn_jobs > HTC_SIM_FAIRSHARE_JOBS_MAX)
-        return refuse(error, HTC_ETOOBIG, "there are more than 2^24 jobs", "lower workload.jobs and raise workload.tasks");
+        return settings_refuse(error, HTC_ETOOBIG, "there are more than 2^24 jobs", "lower workload.jobs and raise workload.tasks");
     f->users = calloc(named + drawn, sizeof *f->users);
     f->names = calloc(named + drawn, sizeof *f->names);
     f->results = calloc(named + drawn, sizeof *f->results);
     f->jobs = calloc(wanted + drawn_jobs, sizeof *f->jobs);
     f->course = calloc(1, sizeof *f->course);
     if (!f->users || !f->names || !f->results || !f->jobs || !f->course)
-        return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     f->options = (htc_sim_fairshare_options){ .size = sizeof f->options, .seed = seed, .cores = settings_count(s, "cluster.cores"),
                                               .policy = settings_choice(s, "fair.policy"), .min_agents = min_agents ? (uint32_t)min_agents : HTC_ALLOT_NO_MINIMUM,
                                               .users = f->users, .n_users = named + drawn, .jobs = f->jobs, .n_jobs = wanted + drawn_jobs,
@@ -223,7 +207,7 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
     if (drawn && !arrivals_read(s, "workload", "arrival", &arrivals, error))
         return 0;
     if (drawn && !generate(f, s, seed, named, drawn, drawn_jobs, &arrivals))
-        return refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     f->options.sample_ns = sample_of(f, s);
     return 1;
 }
@@ -249,7 +233,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     fairshare *f = calloc(1, sizeof *f);
     (void)drawn; /* its course is small, and values are asked of it */
     if (!f)
-        refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     else if (make(f, s, seed, error))
         return f;
     fairshare_close(f);
@@ -298,7 +282,7 @@ int fairshare_resume(void *run, const htc_scale_tape *tape, htc_error *error)
     f->resume = tape;
     if (tape->move(tape->ctx, f->course, sizeof *f->course) == HTC_OK && f->course->n <= COURSE_SAMPLES && f->course->users <= COURSE_USERS)
         return 1;
-    return refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+    return settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
 }
 
 /* In front of the state of model and engine: the course, as it is when the run is stopped. */

@@ -16,34 +16,26 @@ static htc_sim_fairshare_cluster cluster_of(settings *s, const char *name)
 #undef IN
 }
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 int fairshare_clusters(fairshare *f, settings *s, htc_error *error)
 {
     size_t n = 0;
     while (settings_section(s, "cluster", n))
         n++;
     if (n > HTC_SIM_FAIRSHARE_CLUSTERS_MAX)
-        return refuse(error, HTC_ECONFIG, "there are too many clusters", "write at most 256 sections [cluster.NAME]");
+        return settings_refuse(error, HTC_ECONFIG, "there are too many clusters", "write at most 256 sections [cluster.NAME]");
     f->on = calloc(n + 1, sizeof *f->on);
     f->clusters = calloc(n + 1, sizeof *f->clusters);
     f->cluster_names = calloc(n + 1, sizeof *f->cluster_names);
     if (!f->on || !f->clusters || !f->cluster_names)
-        return refuse(error, HTC_ENOMEM, "no memory for the clusters", "make the experiment smaller");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the clusters", "make the experiment smaller");
     for (size_t k = 0; k < n; k++) {
         const char *name = settings_section(s, "cluster", k);
         if (strlen(name) >= sizeof *f->cluster_names)
-            return refuse(error, HTC_ECONFIG, "the name of a cluster is too long", "names have at most 47 bytes");
+            return settings_refuse(error, HTC_ECONFIG, "the name of a cluster is too long", "names have at most 47 bytes");
         f->clusters[k] = cluster_of(s, name);
         snprintf(f->cluster_names[k], sizeof *f->cluster_names, "%s", name);
         if (f->clusters[k].others > f->clusters[k].cores) {
-            refuse(error, HTC_ECONFIG, "", "lower it, or raise the cores");
+            settings_refuse(error, HTC_ECONFIG, "", "lower it, or raise the cores");
             snprintf(error->text, sizeof error->text, "cluster.%.60s.others is more than its cores", name);
             return 0;
         }

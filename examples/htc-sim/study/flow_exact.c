@@ -57,14 +57,6 @@ static const setting table[] = {
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 /* ---- a flow from a file ---- */
 
 static char *read_all(const char *name, size_t *len)
@@ -99,7 +91,7 @@ htc_flow *study_flow(const char *file, htc_error *error)
     size_t           len;
     char            *bytes = read_all(file, &len);
     if (!bytes) {
-        refuse(error, HTC_ECONFIG, "", "set graph.file to the name of a flow, as htc flow run takes it");
+        settings_refuse(error, HTC_ECONFIG, "", "set graph.file to the name of a flow, as htc flow run takes it");
         snprintf(error->text, sizeof error->text, "%.200s cannot be read: %s", file, strerror(errno));
         return NULL;
     }
@@ -124,16 +116,16 @@ static int flow_of(exact_study *x, const settings *s, uint64_t seed, htc_error *
                              .tasks = settings_count(s, "graph.tasks"), .seed = seed };
     if (g.shape > HTC_FLOW_MAPREDUCE) {
         if (!file[0])
-            return refuse(error, HTC_ECONFIG, "graph.shape is flow, and there is none", "set graph.file to the name of a flow, as htc flow run takes it");
+            return settings_refuse(error, HTC_ECONFIG, "graph.shape is flow, and there is none", "set graph.file to the name of a flow, as htc flow run takes it");
         return (x->flow = study_flow(file, error)) != NULL;
     }
     if (law.kind > HTC_SCALE_UNIFORM)
-        return refuse(error, HTC_ECONFIG, "the exact engine draws lengths between two bounds", "set graph.length to SPAN or A..B, or give it a flow with graph.file");
+        return settings_refuse(error, HTC_ECONFIG, "the exact engine draws lengths between two bounds", "set graph.length to SPAN or A..B, or give it a flow with graph.file");
     g.tasks = g.tasks ? g.tasks : (uint64_t)x->options.workers * x->options.slots * settings_count(s, "graph.per_core");
     g.length_min = (htc_ns)(law.mean_ns * (1 - law.spread) + 0.5);
     g.length_max = (htc_ns)(law.mean_ns * (1 + law.spread) + 0.5);
     htc_status status = htc_flow_generate(NULL, &g, &x->flow);
-    return status == HTC_OK || refuse(error, status, "the flow cannot be generated", "make it smaller");
+    return status == HTC_OK || settings_refuse(error, status, "the flow cannot be generated", "make it smaller");
 }
 
 static void close_run(void *run)
@@ -151,7 +143,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     exact_study *x = calloc(1, sizeof *x);
     (void)drawn;
     if (!x) {
-        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
         return NULL;
     }
     x->report.size = sizeof x->report;
@@ -165,7 +157,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     if (x->steal.neighbours >= x->options.workers)
         x->steal.neighbours = x->options.workers - 1;
     if (x->steal.poll_ns < 1 || x->steal.poll_ns_max < x->steal.poll_ns)
-        refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both");
+        settings_refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both");
     else if ((x->registry = policies_open(error)) && htc_steal_find(x->registry, settings_text(s, "steal.policy"), &x->steal.policy) == HTC_OK && flow_of(x, s, seed, error))
         return x;
     close_run(x);
@@ -199,7 +191,7 @@ static int run_it(void *run, const htc_scale_tape *state, watch *w, htc_error *e
     x->seconds = watch_seconds() - begun;
     if (status == HTC_OK)
         return 1;
-    refuse(error, status, htc_strerror(status), "make the flow smaller, or change its settings");
+    settings_refuse(error, status, htc_strerror(status), "make the flow smaller, or change its settings");
     return 0;
 }
 

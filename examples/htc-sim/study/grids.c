@@ -66,22 +66,6 @@ static const setting table[] = {
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
-static size_t count_sections(const settings *s, const char *kind)
-{
-    size_t n = 0;
-    while (settings_section(s, kind, n))
-        n++;
-    return n;
-}
-
 static int place_of(const settings *s, const char *kind, const char *name, size_t len, uint32_t *place)
 {
     const char *at;
@@ -138,7 +122,7 @@ static int grids_of(grids_run *g, settings *s, size_t queue, const char *name, h
     for (size_t len; *at; at += len + (at[len] == ',')) {
         len = strcspn(at, ",");
         if (q->grid_count == HTC_HIERARCHY_GRIDS_MAX || !place_of(s, "grid", at, len, &used[q->grid_count])) {
-            refuse(e, HTC_ECONFIG, "", "write queue.NAME.grids = GRID,GRID, and a section [grid.GRID] for each");
+            settings_refuse(e, HTC_ECONFIG, "", "write queue.NAME.grids = GRID,GRID, and a section [grid.GRID] for each");
             snprintf(e->text, sizeof e->text, "queue.%.60s.grids: there is no grid %.*s", name, (int)(len < 60 ? len : 60), at);
             return 0;
         }
@@ -146,7 +130,7 @@ static int grids_of(grids_run *g, settings *s, size_t queue, const char *name, h
     }
     if (q->grid_count)
         return 1;
-    refuse(e, HTC_ECONFIG, "", "write queue.NAME.grids = GRID,GRID, and a section [grid.GRID] for each");
+    settings_refuse(e, HTC_ECONFIG, "", "write queue.NAME.grids = GRID,GRID, and a section [grid.GRID] for each");
     snprintf(e->text, sizeof e->text, "queue.%.60s has no grids", name);
     return 0;
 }
@@ -159,7 +143,7 @@ static int named_queues(grids_run *g, settings *s, size_t n, htc_error *e)
         uint32_t    below = HTC_HIERARCHY_NOWHERE;
         next = settings_text(s, settings_in(s, "queue", name, "next"));
         if (strcmp(next, "-") != 0 && !place_of(s, "queue", next, strlen(next), &below)) {
-            refuse(e, HTC_ECONFIG, "", "write queue.NAME.next = QUEUE, and a section [queue.QUEUE]");
+            settings_refuse(e, HTC_ECONFIG, "", "write queue.NAME.next = QUEUE, and a section [queue.QUEUE]");
             snprintf(e->text, sizeof e->text, "queue.%.60s.next: there is no queue %.60s", name, next);
             return 0;
         }
@@ -173,7 +157,7 @@ static int named_queues(grids_run *g, settings *s, size_t n, htc_error *e)
                                               .flags = (choice_in(s, "queue", name, "estimate") ? HTC_SIM_GRIDS_WHOLE_BUDGET : 0) |
                                                        (choice_in(s, "queue", name, "preempt") ? HTC_SIM_GRIDS_PREEMPTS : 0) };
         if (strlen(name) >= sizeof *g->queue_names)
-            return refuse(e, HTC_ECONFIG, "the name of a queue is too long", "names have at most 47 bytes");
+            return settings_refuse(e, HTC_ECONFIG, "the name of a queue is too long", "names have at most 47 bytes");
         snprintf(g->queue_names[i], sizeof *g->queue_names, "%s", name);
         if (!grids_of(g, s, i, name, e))
             return 0;
@@ -189,7 +173,7 @@ static int named_classes(grids_run *g, settings *s, size_t n, htc_error *e)
                                                .kflop_max = real_in(s, "class", name, "max"), .rho_mean = real_in(s, "class", name, "rho"),
                                                .rho_cv = real_in(s, "class", name, "rho_cv") };
         if (strlen(name) >= sizeof *g->class_names)
-            return refuse(e, HTC_ECONFIG, "the name of a class is too long", "names have at most 47 bytes");
+            return settings_refuse(e, HTC_ECONFIG, "the name of a class is too long", "names have at most 47 bytes");
         snprintf(g->class_names[i], sizeof *g->class_names, "%s", name);
     }
     return 1;
@@ -219,16 +203,16 @@ static htc_ns sample_of(const grids_run *g, const settings *s)
 static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_error *error)
 {
     uint32_t experiment = settings_choice(s, "workload.experiment");
-    size_t   grids = count_sections(s, "grid"), queues = count_sections(s, "queue"), classes = count_sections(s, "class");
+    size_t   grids = settings_sections(s, "grid"), queues = settings_sections(s, "queue"), classes = settings_sections(s, "class");
     *g = (grids_run){ .report = { .size = sizeof g->report } };
     if (htc_sim_grids_superlink(NULL, experiment, &g->profile) != HTC_OK)
-        return refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
     if (!queues != !grids)
-        return refuse(error, HTC_ECONFIG, "there are queues without grids, or grids without queues", "write sections [queue.NAME] and [grid.NAME], or neither: superlink-2005");
+        return settings_refuse(error, HTC_ECONFIG, "there are queues without grids, or grids without queues", "write sections [queue.NAME] and [grid.NAME], or neither: superlink-2005");
     if (grids > HTC_HIERARCHY_GRIDS_MAX || queues > HTC_HIERARCHY_QUEUES_MAX || classes > HTC_SIM_GRIDS_CLASSES_MAX)
-        return refuse(error, HTC_ETOOBIG, "there are more than 64 grids, 256 queues or 256 classes", "leave out some");
+        return settings_refuse(error, HTC_ETOOBIG, "there are more than 64 grids, 256 queues or 256 classes", "leave out some");
     if (classes && experiment == HTC_SIM_GRIDS_TABLE_1)
-        return refuse(error, HTC_ECONFIG, "table1 has two jobs of its own, and no classes", "leave out the sections [class.NAME], or workload.experiment");
+        return settings_refuse(error, HTC_ECONFIG, "table1 has two jobs of its own, and no classes", "leave out the sections [class.NAME], or workload.experiment");
     g->options = *htc_sim_grids_profile_options(g->profile);
     g->hierarchy = *g->options.hierarchy;
     g->n_queues = queues ? queues : g->hierarchy.queue_count;
@@ -246,7 +230,7 @@ static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_e
     g->course = with_course ? calloc(1, sizeof *g->course) : NULL;
     if (!g->hierarchy_grids || !g->grids || !g->hierarchy_queues || !g->queues || !g->used || !g->classes || !g->queue_names || !g->class_names || !g->by_queue || !g->by_class ||
         (with_course && !g->course))
-        return refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
     names_of_profile(g, experiment, !queues, !classes);
     named_grids(g, s, grids);
     if (!named_queues(g, s, queues, error) || !named_classes(g, s, classes, error))
@@ -309,7 +293,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     grids_run *g = calloc(1, sizeof *g);
     if (!g)
-        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
     else if (make(g, s, seed, drawn, error))
         return g;
     close_run(g);
@@ -363,7 +347,7 @@ static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
     if (tape->move(tape->ctx, &g->ends, sizeof g->ends) == HTC_OK && tape->move(tape->ctx, g->course, sizeof *g->course) == HTC_OK && g->course->n <= GRIDS_SAMPLES &&
         g->course->queues <= GRIDS_SHOWN)
         return 1;
-    return refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+    return settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
 }
 
 static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)

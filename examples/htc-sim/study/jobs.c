@@ -49,14 +49,6 @@ static const setting table[] = {
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 static void sizes_of(htc_sim_jobs_options *o, const settings *s)
 {
     uint64_t min, max;
@@ -136,7 +128,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     jobs_study *j = calloc(1, sizeof *j);
     if (!j || (drawn && !(j->course = calloc(1, sizeof *j->course)))) {
         free(j);
-        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
         return NULL;
     }
     htc_sim_jobs_options *o = &j->options;
@@ -153,7 +145,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     o->sample_ns = strcmp(settings_text(s, "sim.sample"), "auto") == 0 ? HTC_MS : settings_span(s, "sim.sample");
     o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     if (o->wait_ns_max < o->wait_ns)
-        refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
+        settings_refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
     else if (policies_of(j, s, error) && log_of(j, s, error))
         return j;
     close_run(j);
@@ -202,7 +194,7 @@ static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
     j->resume = tape;
     if (tape->move(tape->ctx, j->course, sizeof *j->course) == HTC_OK && j->course->n <= JOBS_SAMPLES)
         return 1;
-    return refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+    return settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
 }
 
 static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)

@@ -58,14 +58,6 @@ static const setting table[] = {
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 /* 0 is a default there: what is to be nothing is a nanosecond, which is no tick. auto: 0. */
 static htc_ns span_of(const settings *s, const char *name)
 {
@@ -141,9 +133,9 @@ static int weights_of(kvs_study *k, double zipf, htc_error *error)
     if (!(zipf > 0))
         return 1;
     if (n < 1 || n > ZIPF_KEYS_MAX)
-        return refuse(error, HTC_ECONFIG, "workload.zipf needs from 1 to 16777216 keys", "set workload.keys");
+        return settings_refuse(error, HTC_ECONFIG, "workload.zipf needs from 1 to 16777216 keys", "set workload.keys");
     if (!(k->weights = malloc(n * sizeof *k->weights)))
-        return refuse(error, HTC_ENOMEM, "no memory for the keys", "set workload.keys lower");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the keys", "set workload.keys lower");
     for (uint64_t i = 0; i < n; i++)
         k->weights[i] = pow((double)(i + 1), -zipf);
     k->options.weights = k->weights;
@@ -155,17 +147,17 @@ static int makes_sense(const htc_sim_kvs_options *o, htc_error *error)
     int      one = o->model == HTC_SIM_KVS_CSINGLE || o->model == HTC_SIM_KVS_CTREE, live = o->model == HTC_SIM_KVS_LIVE;
     uint64_t copies = o->copies ? o->copies : 1, servers = one ? copies : o->servers ? o->servers : live ? 3 : o->clients < 2048 ? 1 : o->clients / 1024;
     if (o->tick_ns < 1)
-        return refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 100ns");
+        return settings_refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 100ns");
     if (servers > HTC_SIM_KVS_SERVERS_MAX)
-        return refuse(error, HTC_ECONFIG, "that is more than 1048576 servers", "set store.servers");
+        return settings_refuse(error, HTC_ECONFIG, "that is more than 1048576 servers", "set store.servers");
     if (o->copies > servers)
-        return refuse(error, HTC_ECONFIG, "store.copies is more than there are servers", "set store.servers too; without it there is one for 1024 clients");
+        return settings_refuse(error, HTC_ECONFIG, "store.copies is more than there are servers", "set store.servers too; without it there is one for 1024 clients");
     if (o->clients * o->depth > HTC_SIM_KVS_CLIENTS_MAX)
-        return refuse(error, HTC_ECONFIG, "clients.count times clients.depth is more than 268435456", "lower one of them");
+        return settings_refuse(error, HTC_ECONFIG, "clients.count times clients.depth is more than 268435456", "lower one of them");
     if (o->programs > o->clients)
-        return refuse(error, HTC_ECONFIG, "clients.programs is more than clients.count", "leave it at 0: one for each client");
+        return settings_refuse(error, HTC_ECONFIG, "clients.programs is more than clients.count", "leave it at 0: one for each client");
     if (o->reads > copies || o->writes > copies)
-        return refuse(error, HTC_ECONFIG, "store.reads or store.writes is above store.copies", "lower them, or set store.copies too");
+        return settings_refuse(error, HTC_ECONFIG, "store.reads or store.writes is above store.copies", "lower them, or set store.copies too");
     return 1;
 }
 
@@ -174,7 +166,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     kvs_study *k = calloc(1, sizeof *k);
     (void)drawn;
     if (!k) {
-        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
         return NULL;
     }
     k->report.size = sizeof k->report;

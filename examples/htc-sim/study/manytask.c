@@ -74,14 +74,6 @@ static const setting table[] = {
     { NULL, 0, NULL, 0, 0, NULL },
 };
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 /* ---- the machine ---- */
 
 /* Sections [group.NAME], or one group of machine.nodes. */
@@ -91,10 +83,10 @@ static int groups_of(many_study *m, settings *s, htc_error *error)
     while (settings_section(s, "group", n))
         n++;
     if (n > 255)
-        return refuse(error, HTC_ECONFIG, "there are more than 255 groups of nodes", "write fewer sections [group.NAME]");
+        return settings_refuse(error, HTC_ECONFIG, "there are more than 255 groups of nodes", "write fewer sections [group.NAME]");
     m->groups = calloc(n ? n : 1, sizeof *m->groups);
     if (!m->groups)
-        return refuse(error, HTC_ENOMEM, "no memory for the groups", "write fewer sections [group.NAME]");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the groups", "write fewer sections [group.NAME]");
     *m->groups = (htc_sim_manytask_group){ .size = sizeof *m->groups, .nodes = settings_count(s, "machine.nodes"), .cores = (uint32_t)settings_count(s, "machine.cores"),
                                            .speed = settings_real(s, "machine.speed") };
     for (size_t i = 0; i < n; i++) {
@@ -110,7 +102,7 @@ static int groups_of(many_study *m, settings *s, htc_error *error)
         m->cores += m->groups[i].nodes * m->groups[i].cores;
     }
     if (m->nodes > HTC_SIM_MANYTASK_NODES_MAX / m->options.grids || m->cores > HTC_SIM_MANYTASK_CORES_MAX / m->options.grids)
-        return refuse(error, HTC_ECONFIG, "there are more than 2^28 nodes or 2^31 cores", "lower machine.nodes, machine.cores or machine.grids");
+        return settings_refuse(error, HTC_ECONFIG, "there are more than 2^28 nodes or 2^31 cores", "lower machine.nodes, machine.cores or machine.grids");
     return 1;
 }
 
@@ -128,13 +120,13 @@ static int mesh_of(many_study *m, const settings *s, htc_error *error)
     uint64_t dimensions = settings_count(s, "mesh.dimensions");
     uint32_t x = (uint32_t)settings_count(s, "mesh.x"), y = (uint32_t)settings_count(s, "mesh.y"), z = (uint32_t)settings_count(s, "mesh.z");
     if (dimensions == 1 || (x == 0) != (y == 0) || (z && !x))
-        return refuse(error, HTC_ECONFIG, "the mesh has one side", "set mesh.dimensions to 2 or 3, or mesh.x and mesh.y, and mesh.z for three dimensions");
+        return settings_refuse(error, HTC_ECONFIG, "the mesh has one side", "set mesh.dimensions to 2 or 3, or mesh.x and mesh.y, and mesh.z for three dimensions");
     if (!x && dimensions) {
         x = y = side_of(m->nodes, dimensions);
         z = dimensions == 3 ? x : 0;
     }
     if (x && (double)x * y * (z ? z : 1) < (double)m->nodes)
-        return refuse(error, HTC_ECONFIG, "the mesh has fewer points than there are nodes", "raise mesh.x, mesh.y or mesh.z, or leave them out and set mesh.dimensions");
+        return settings_refuse(error, HTC_ECONFIG, "the mesh has fewer points than there are nodes", "raise mesh.x, mesh.y or mesh.z, or leave them out and set mesh.dimensions");
     m->options.shape = (htc_steal_shape){ x, y, z, settings_choice(s, "mesh.torus") };
     if (!x)
         m->options.shape.wrap = 0;
@@ -158,10 +150,10 @@ static int steal_of(many_study *m, const settings *s, htc_error *error)
     if (m->nodes == 1)
         m->steal.neighbours = 0;
     if (m->steal.poll_ns < 1 || m->steal.poll_ns_max < m->steal.poll_ns)
-        return refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both: a thief waits steal.wait after its first round in vain, and then twice as long each time");
+        return settings_refuse(error, HTC_ECONFIG, "steal.wait is 0, or longer than steal.wait_max", "set both: a thief waits steal.wait after its first round in vain, and then twice as long each time");
     if (strncmp(name, "mesh-", 5) == 0) {
         if (!m->options.shape.x)
-            return refuse(error, HTC_ECONFIG, "steal.policy is that of a mesh, and there is none", "set mesh.dimensions, or mesh.x and mesh.y");
+            return settings_refuse(error, HTC_ECONFIG, "steal.policy is that of a mesh, and there is none", "set mesh.dimensions, or mesh.x and mesh.y");
         m->steal.shape = m->options.shape;
     }
     if (!(m->registry = policies_open(error)))
@@ -219,10 +211,10 @@ static int sort_lengths(many_study *m, htc_error *error)
     htc_scale_options         draws = { .size = sizeof draws, .seed = o->seed, .ids = 1, .tick_ns = o->tick_ns, .event = no_event };
     htc_scale                *scale = NULL;
     if (o->tasks > SORTED_MAX)
-        return refuse(error, HTC_ETOOBIG, "there are more than 2^24 tasks to be sorted", "lower workload.per_core, or set workload.sorted to off");
+        return settings_refuse(error, HTC_ETOOBIG, "there are more than 2^24 tasks to be sorted", "lower workload.per_core, or set workload.sorted to off");
     m->lengths = malloc(o->tasks * sizeof *m->lengths);
     if (!m->lengths || htc_scale_create(NULL, &draws, &scale, NULL) != HTC_OK)
-        return refuse(error, HTC_ENOMEM, "no memory for the lengths of tasks", "make the experiment smaller");
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the lengths of tasks", "make the experiment smaller");
     for (uint64_t i = 0; i < o->tasks; i++)
         m->lengths[i] = htc_scale_length(scale, &o->length, 0, i) * o->tick_ns;
     htc_scale_destroy(scale);
@@ -244,11 +236,11 @@ static int workload_of(many_study *m, const settings *s, htc_error *error)
     o->below = settings_count(s, "workload.below");
     o->root = (uint64_t)(root < 1 ? root * (double)m->nodes : root);
     if (o->tasks < 1)
-        return refuse(error, HTC_ECONFIG, "there are more than 10^18 tasks", "lower workload.per_core");
+        return settings_refuse(error, HTC_ECONFIG, "there are more than 10^18 tasks", "lower workload.per_core");
     if (m->options.shape.x && o->architecture >= HTC_SIM_MANYTASK_SPARROW)
-        return refuse(error, HTC_ECONFIG, "sparrow and cloudkon have no mesh", "leave out mesh.dimensions and mesh.x");
+        return settings_refuse(error, HTC_ECONFIG, "sparrow and cloudkon have no mesh", "leave out mesh.dimensions and mesh.x");
     if (o->root >= m->nodes)
-        return refuse(error, HTC_ECONFIG, "workload.root is no node", "nodes are numbered from 0; below 1 it is a part of all nodes");
+        return settings_refuse(error, HTC_ECONFIG, "workload.root is no node", "nodes are numbered from 0; below 1 it is a part of all nodes");
     return !settings_choice(s, "workload.sorted") || sort_lengths(m, error);
 }
 
@@ -281,7 +273,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     many_study *m = calloc(1, sizeof *m);
     if (!m) {
-        refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+        settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
         return NULL;
     }
     m->report.size = sizeof m->report;
@@ -292,9 +284,9 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
         snprintf(m->log_path, sizeof m->log_path, "%s", settings_text(s, "sim.log"));
     costs_of(&m->options, s);
     if (m->options.tick_ns == 0)
-        refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 1us");
+        settings_refuse(error, HTC_ECONFIG, "sim.tick is 0", "set it to 1us");
     else if (m->options.grids > 1 && (m->options.tiles || m->log_path[0]))
-        refuse(error, HTC_ECONFIG, "tiles and the log of tasks are those of one grid", "set machine.grids to 1, or leave out sim.tiles and sim.log");
+        settings_refuse(error, HTC_ECONFIG, "tiles and the log of tasks are those of one grid", "set machine.grids to 1, or leave out sim.tiles and sim.log");
     else if (groups_of(m, s, error) && mesh_of(m, s, error) && steal_of(m, s, error) && workload_of(m, s, error) && many_course_open(m, error)) {
         m->options.sample_ns = sample_of(m, s);
         return m;
@@ -309,7 +301,7 @@ static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
 {
     many_study *m = run;
     m->resume = tape;
-    return many_course_move(m, tape) == HTC_OK || refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+    return many_course_move(m, tape) == HTC_OK || settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
 }
 
 /* In front of the state of model and engine: the course, as it is when the run is stopped. */

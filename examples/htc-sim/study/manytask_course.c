@@ -7,14 +7,6 @@
 
 #include "manytask.h"
 
-static int refuse(htc_error *e, htc_status status, const char *text, const char *hint)
-{
-    *e = (htc_error){ .status = status };
-    snprintf(e->text, sizeof e->text, "%s", text);
-    snprintf(e->hint, sizeof e->hint, "%s", hint);
-    return 0;
-}
-
 /* ---- memory ---- */
 
 static uint32_t side_of(uint64_t tiles)
@@ -52,7 +44,7 @@ int many_course_open(many_study *m, htc_error *error)
         m->course[g].every = m->course[g].frame_every = 1;
     if (m->course && (!m->options.tiles || open_map(m)))
         return 1;
-    return refuse(error, HTC_ENOMEM, "no memory for the course of the run", "make it smaller");
+    return settings_refuse(error, HTC_ENOMEM, "no memory for the course of the run", "make it smaller");
 }
 
 void many_course_close(many_study *m)
@@ -176,7 +168,7 @@ many_course *many_course_of_all(const many_study *m)
 
 static int refuse_log(const many_study *m, htc_error *error, const char *what)
 {
-    refuse(error, HTC_EIO, "", "name a file that can be written, in a folder with room: a task takes some 60 bytes");
+    settings_refuse(error, HTC_EIO, "", "name a file that can be written, in a folder with room: a task takes some 60 bytes");
     snprintf(error->text, sizeof error->text, "%.150s %.60s: %.80s", m->log_path, what, strerror(errno));
     return 0;
 }

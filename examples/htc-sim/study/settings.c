@@ -376,3 +376,19 @@ const char *settings_in(settings *s, const char *kind, const char *name, const c
     snprintf(s->name, sizeof s->name, "%s.%s.%s", kind, name, key);
     return s->name;
 }
+
+size_t settings_sections(const settings *s, const char *kind)
+{
+    size_t n = 0;
+    while (settings_section(s, kind, n))
+        n++;
+    return n;
+}
+
+int settings_refuse(htc_error *error, htc_status status, const char *text, const char *hint)
+{
+    *error = (htc_error){ .status = status };
+    snprintf(error->text, sizeof error->text, "%s", text);
+    snprintf(error->hint, sizeof error->hint, "%s", hint);
+    return 0;
+}

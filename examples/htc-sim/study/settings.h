@@ -43,6 +43,10 @@ htc_scale_law settings_law(const settings *s, const char *name);
 uint32_t    settings_choice(const settings *s, const char *name); /* its place */
 void        settings_counts(const settings *s, const char *name, uint64_t *min, uint64_t *max);
 
+/* How many sections of this kind there are. */
+size_t settings_sections(const settings *s, const char *kind);
+/* Why an experiment cannot be run, and the next step. 0. */
+int settings_refuse(htc_error *error, htc_status status, const char *text, const char *hint);
 /* Section number i of this kind, in the order in which they came first; NULL: there are no more. */
 const char *settings_section(const settings *s, const char *kind, size_t i);
 /* For a file: section number i of any kind; name number i that was set, and its value. NULL: there are no more. */
