@@ -78,12 +78,13 @@ soon()
     done
 }
 
-# gone PID: it has ended; who waits for a disk does so a while after it was killed.
+# gone PID: no thread of it lives; one that waits for a disk does so a while after all were killed, with the files of all.
 gone()
 {
     local stat
     { stat=$(< "/proc/$1/stat"); } 2> /dev/null || return 0
-    [[ ${stat##*) } == [ZX]* ]]
+    read -r -a stat <<< "${stat##*) }"
+    [[ ${stat[0]} == [ZX] ]] && [ "${stat[17]}" -le 1 ]
 }
 
 nobody() { left=$(ours); [ -z "$left" ]; }

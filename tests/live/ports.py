@@ -17,7 +17,7 @@ def born(pid):
     try:
         with open('/proc/%d/stat' % pid) as f:
             fields = f.read().rsplit(')', 1)[1].split()
-            return None if fields[0] in 'ZX' else fields[19]
+            return None if fields[0] in 'ZX' and int(fields[17]) <= 1 else fields[19]
     except OSError:
         return None
 

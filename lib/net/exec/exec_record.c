@@ -152,7 +152,7 @@ static int is_of(const htc__proc *p, const writer *w)
  * session began with it, unless its leader lives and is another process than the one recorded. */
 static int is_leftover(const htc__procs *procs, const htc__proc *p, const record *list, size_t count, const char *entry)
 {
-    if (p->state == 'Z' || p->pid == getpid())
+    if (p->ended || p->pid == getpid())
         return 0;
     for (size_t i = 0; i < count; i++) {
         const htc__proc *leader = htc__procs_find(procs, list[i].pid);

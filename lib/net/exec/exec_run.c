@@ -272,7 +272,7 @@ static int sweep(htc__run *r)
         if (p->owner != place || (p->pid == r->pid && !r->leader_reaped))
             continue;
         left++;
-        if (p->state != 'Z')
+        if (!p->ended)
             htc__proc_signal(p, SIGKILL);
         if (p->parent == getpid() && wait4(p->pid, &status, WNOHANG, &usage) == p->pid)
             add_usage(r, &usage);
@@ -436,7 +436,7 @@ void htc__run_signal(htc__run *r, int signal)
     if (look(a, 1, place) == 0)
         for (size_t i = 0; i < a->procs.count; i++)
             if (a->procs.list[i].owner == place && a->procs.list[i].group != r->pid && a->procs.list[i].pid != r->first &&
-                a->procs.list[i].state != 'Z')
+                !a->procs.list[i].ended)
                 htc__proc_signal(&a->procs.list[i], signal);
     if (signal != SIGKILL)
         kill(-r->pid, SIGCONT); /* a stopped process takes a signal only when it goes on */

@@ -300,7 +300,7 @@ static void end_orphans(htc_agent_host *a, const htc__run *r)
             if (p->owner != htc__run_index(a, r))
                 continue;
             some = 1;
-            if (p->state != 'Z')
+            if (!p->ended)
                 htc__proc_signal(p, SIGKILL);
             if (p->parent == getpid())
                 waitpid(p->pid, &status, WNOHANG);
@@ -692,7 +692,7 @@ void htc__kept_signal(htc__run *r, int signal)
         if (htc__run_look(a, 1, r) != 0)
             return;
         for (size_t i = 0; i < a->procs.count; i++)
-            if (a->procs.list[i].owner == place && a->procs.list[i].pid != k->pid && a->procs.list[i].state != 'Z') {
+            if (a->procs.list[i].owner == place && a->procs.list[i].pid != k->pid && !a->procs.list[i].ended) {
                 htc__proc_signal(&a->procs.list[i], signal);
                 if (signal != SIGKILL)
                     htc__proc_signal(&a->procs.list[i], SIGCONT); /* a stopped process takes a signal only when it goes on */

@@ -18,6 +18,7 @@ static int read_stat(const char *path, htc__proc *out)
 {
     char               text[1024];
     int                parent, group, session;
+    long               threads = 0;
     unsigned long long start = 0;
     long long          pages = 0;
     if (htc__read_text(path, text, sizeof text) <= 0)
@@ -25,8 +26,8 @@ static int read_stat(const char *path, htc__proc *out)
     /* The name stands in parentheses and may hold anything, also ") R 1": the last one ends it. */
     char *p = strrchr(text, ')');
     if (!p || sscanf(p + 1,
-                     " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu %*u %lld",
-                     &out->state, &parent, &group, &session, &start, &pages) != 6)
+                     " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu %*u %lld",
+                     &out->state, &parent, &group, &session, &threads, &start, &pages) != 7)
         return -1;
     out->pid = (pid_t)strtol(text, NULL, 10);
     out->parent = parent;
@@ -35,14 +36,52 @@ static int read_stat(const char *path, htc__proc *out)
     out->start = start;
     out->memory = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
     out->owner = -1;
+    out->ended = (out->state == 'Z' || out->state == 'X') && threads <= 1;
     return 0;
+}
+
+/* Of a process whose first thread has ended the files of the process say nothing: those of a thread that lives do. 0: there is none. */
+static long living_thread(pid_t pid)
+{
+    char           path[80];
+    htc__proc      t;
+    long           found = 0;
+    struct dirent *e;
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    DIR *tasks = opendir(path);
+    while (tasks && !found && (e = readdir(tasks))) {
+        snprintf(path, sizeof path, "/proc/%ld/task/%.20s/stat", (long)pid, e->d_name);
+        if (e->d_name[0] != '.' && read_stat(path, &t) == 0 && t.state != 'Z' && t.state != 'X')
+            found = strtol(e->d_name, NULL, 10);
+    }
+    if (tasks)
+        closedir(tasks);
+    return found;
+}
+
+static int goes_on_without_its_first(const htc__proc *p)
+{
+    return !p->ended && (p->state == 'Z' || p->state == 'X');
+}
+
+static void take_memory_of_a_thread(htc__proc *p)
+{
+    char      path[80];
+    htc__proc t;
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/stat", (long)p->pid, living_thread(p->pid));
+    if (read_stat(path, &t) == 0)
+        p->memory = t.memory;
 }
 
 int htc__proc_read(pid_t pid, htc__proc *out)
 {
     char path[40];
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    return read_stat(path, out);
+    if (read_stat(path, out) != 0)
+        return -1;
+    if (goes_on_without_its_first(out))
+        take_memory_of_a_thread(out);
+    return 0;
 }
 
 int htc__proc_self(htc__proc *out)
@@ -164,13 +203,23 @@ void htc__procs_spread(htc__procs *procs)
         qsort(procs->foreign, procs->foreign_count, sizeof *procs->foreign, compare_pids);
 }
 
+static int open_environment(pid_t pid)
+{
+    char      path[80];
+    htc__proc p;
+    if (htc__proc_read(pid, &p) == 0 && goes_on_without_its_first(&p))
+        snprintf(path, sizeof path, "/proc/%ld/task/%ld/environ", (long)pid, living_thread(pid));
+    else
+        snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 int htc__proc_has_env(pid_t pid, const char *entry, int prefix)
 {
-    char   path[40], text[8192];
+    char   text[8192];
     size_t want = strlen(entry), have = 0;
     int    found = 0;
-    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int    fd = open_environment(pid);
     if (fd < 0 || want + 1 >= sizeof text / 2) {
         if (fd >= 0)
             close(fd);

@@ -8,7 +8,8 @@
 
 typedef struct htc__proc {
     pid_t    pid, parent, group, session;
-    char     state;
+    char     state; /* of the thread that began it; see ended */
+    int      ended; /* no thread of it lives. One whose first thread has ended is 'Z' too, and goes on. */
     uint64_t start;  /* ticks since boot: with the pid it names one process for ever (of this boot) */
     uint64_t memory; /* resident, bytes */
     int      owner;  /* place in the caller's list of roots, or -1 */
