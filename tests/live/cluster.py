@@ -41,9 +41,11 @@ def all_keys(r):
 
 
 def gone(pid):
+    """No thread of it lives: the first one may be a zombie while another waits for the disk, with all files still open."""
     try:
         with open('/proc/%d/stat' % pid) as f:
-            return f.read().rsplit(')', 1)[1].split()[0] in 'ZX'
+            fields = f.read().rsplit(')', 1)[1].split()
+            return fields[0] in 'ZX' and int(fields[17]) <= 1
     except OSError:
         return True
 
@@ -351,9 +353,46 @@ def leave(id):
     for f in glob.glob(os.path.join(where, '[0-9]*', 'member')):
         if id in open(f).read():
             pid = int(open(os.path.join(os.path.dirname(f), 'pid')).read().split()[0])
-            while os.path.exists('/proc/%d' % pid) and open('/proc/%d/stat' % pid).read().rsplit(')', 1)[1].split()[0] != 'Z':
+            while not gone(pid):
                 check(time.monotonic() < end, 'and ends')
                 time.sleep(0.05)
+
+
+ENDING = """
+import ctypes, os, socket, sys, threading
+def hold():
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(sys.argv[1])
+        s.listen()
+        print('held', flush=True)
+        sys.stdin.read()
+        os.unlink(sys.argv[1])
+    os._exit(0)
+threading.Thread(target=hold).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def one_that_still_ends(m):
+    """A member whose first thread has ended, while another one holds its socket, is waited for. A process of ours plays it."""
+    kill(m[0]['pid'])
+    place = os.path.join(where, '1')
+    with open(os.path.join(place, 'pid')) as f:
+        boot = f.read().split()[2]
+    os.unlink(os.path.join(place, 'kvd.sock'))
+    with subprocess.Popen([sys.executable, '-c', ENDING, os.path.join(place, 'kvd.sock')], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+        check(p.stdout.readline() == b'held\n', 'it holds the socket')
+        fields = ['']
+        while fields[0] != 'Z':
+            with open('/proc/%d/stat' % p.pid) as f:
+                fields = f.read().rsplit(')', 1)[1].split()
+        check(not gone(p.pid), 'it goes on without its first thread')
+        with open(os.path.join(place, 'pid'), 'w') as f:
+            f.write('%d %s %s\n' % (p.pid, fields[19], boot))
+        threading.Timer(0.5, p.stdin.close).start()
+        again = members()
+    check(again[1:] == m[1:] and again[0]['id'] == m[0]['id'] and again[0]['pid'] not in (m[0]['pid'], p.pid), 'then it starts')
+    return again
 
 
 def grow_and_shrink():
@@ -453,6 +492,7 @@ def main():
         m = found_by_its_directory(start_and_look(engine))
         m = watch_through_a_kill(m, 0)
         m = kill_and_restart(m)
+        m = one_that_still_ends(m)
         m = renewed_after_flips(m)
         m = renewed_after_a_lost_segment(m) if engine == 'log' else m
         stop_and_start(m)

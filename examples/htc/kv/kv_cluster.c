@@ -6,6 +6,7 @@
  * does not come back: its directory becomes DIR/left-ID. */
 #include "../at_work.h"
 #include "kv.h"
+#include "pid_file.h"
 #include "../../htc-kvd/dir_kind.h"
 #include "../../htc-kvd/member_file.h"
 #include "../../htc-kvd/namespaces.h"
@@ -19,7 +20,6 @@
 #include <netinet/in.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,62 +56,7 @@ typedef struct cluster {
     member      m[MEMBERS_MAX];
 } cluster;
 
-/* ---------------------------------------------------------------- processes */
-
-/* When a process began, in ticks since boot, together with which boot that was; 0: there is none. */
-static int began(pid_t pid, char text[80])
-{
-    char    path[64], line[1024], boot[HTC_HOST_BOOT_MAX];
-    ssize_t n;
-    int     fd;
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-        return 0;
-    n = read(fd, line, sizeof line - 1);
-    close(fd);
-    line[n > 0 ? n : 0] = 0;
-    char *at = strrchr(line, ')'); /* its name may hold anything */
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (!at || (line[0] && strchr("ZX", strrchr(line, ')')[2])))
-        return 0;
-    (void)htc_host_boot(boot);
-    snprintf(text, 80, "%" PRIu64 " %.40s", (uint64_t)strtoull(at + 1, NULL, 10), boot);
-    return 1;
-}
-
-/* The process that a member's pid file names, if that one still runs. */
-static pid_t running(const member *m)
-{
-    char  path[4100], then[80] = "", now[80];
-    long  pid = 0;
-    FILE *f;
-    snprintf(path, sizeof path, "%s/pid", m->dir);
-    if (!(f = fopen(path, "re")))
-        return 0;
-    if (fscanf(f, "%ld %79[^\n]", &pid, then) != 2)
-        pid = 0;
-    fclose(f);
-    return pid > 0 && began((pid_t)pid, now) && strcmp(then, now) == 0 ? (pid_t)pid : 0;
-}
-
-static htc_status write_pid(cluster *k, const member *m)
-{
-    char path[4100], line[120], when[80] = "";
-    began(m->pid, when);
-    snprintf(path, sizeof path, "%s/pid", m->dir);
-    snprintf(line, sizeof line, "%ld %s\n", (long)m->pid, when);
-    return htc_state_write_file(path, htc_bytes_of(line), 0600, &k->c->error);
-}
-
-/* A signal to exactly that process. */
-static int send_to(const member *m, pid_t pid, int signal)
-{
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0U);
-    if (fd >= 0 && running(m) == pid)
-        (void)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0U);
-    return fd;
-}
+/* ---------------------------------------------------------------- what a member says */
 
 /* What it said last. */
 static void last_words(const member *m, char *line, size_t cap)
@@ -152,37 +97,6 @@ static int says_ready(member *m)
     return ready;
 }
 
-/* argv with its program in front; its output goes to out, or (out NULL) comes back in text. */
-static pid_t start_program(const char *program, char *const *argv, const char *out, int *from)
-{
-    int ends[2] = { -1, -1 };
-    if (from && pipe2(ends, O_CLOEXEC) != 0)
-        return -1;
-    /* Emptied before anybody looks into it: what an earlier process said is not this one's. */
-    int to = from ? ends[1] : open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (to < 0)
-        return -1;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (!from)
-            setsid();
-        dup2(null, 0);
-        dup2(to, 1);
-        if (!from)
-            dup2(to, 2);
-        syscall(SYS_close_range, 3U, ~0U, 4U /* at exec */);
-        execv(program, argv);
-        dprintf(2, "%s: %s\n", program, strerror(errno));
-        _exit(127);
-    }
-    close(to);
-    if (from)
-        *from = ends[0];
-    return pid;
-}
-
 /* ---------------------------------------------------------------- the directory */
 
 static void name_places(cluster *k)
@@ -192,7 +106,7 @@ static void name_places(cluster *k)
         snprintf(m->dir, sizeof m->dir, "%s/%" PRIu32, k->dir, i + 1);
         snprintf(m->out, sizeof m->out, "%s/%" PRIu32 "/member.out", k->dir, i + 1);
         m->port = (uint32_t)k->base_port + i;
-        m->pid = running(m);
+        m->pid = pid_file_running(m->dir);
     }
 }
 
@@ -455,7 +369,7 @@ static htc_status start_member(cluster *k, const char *program, member *m)
         return cli_error(k->c, HTC_EBUSY, m->dir, "end some processes", "cannot start htc-kvd: %s", strerror(errno));
     }
     m->ours = 1;
-    return write_pid(k, m);
+    return pid_file_write(m->dir, m->pid, &k->c->error);
 }
 
 static void end_ours(cluster *k)
@@ -775,6 +689,20 @@ static htc_status resize(cluster *k, const char *program, int64_t wanted)
     return s;
 }
 
+/* A member that was killed holds its socket and its directory until the disk has answered it: another one cannot begin before. */
+static htc_status wait_for_ending(cluster *k)
+{
+    double until = now_s() + STOP_PATIENCE_S;
+    for (member *m = k->m; m < k->m + k->count; m++) {
+        life how = LIFE_NONE;
+        while ((m->pid = pid_file_read(m->dir, &how)) && how == LIFE_ENDING && now_s() < until)
+            pause_ms(10);
+        if (m->pid && how == LIFE_ENDING)
+            return cli_error(k->c, HTC_ETIMEDOUT, m->dir, "look at what holds it", "process %ld was ended and is still there", (long)m->pid);
+    }
+    return HTC_OK;
+}
+
 static htc_status start(cluster *k)
 {
     cluster *there = must(calloc(1, sizeof *there));
@@ -794,6 +722,8 @@ static htc_status start(cluster *k)
     if (s == HTC_OK)
         s = read_cluster(there);
     int64_t port = there->base_port;
+    if (s == HTC_OK)
+        s = wait_for_ending(there);
     if (s == HTC_OK && (s = take_ports(there, k)) == HTC_OK && (s = same_settings(there, k)) == HTC_OK) {
         memcpy(k, there, sizeof *k);
         s = k->base_port == port ? HTC_OK : write_cluster(k);
@@ -827,11 +757,11 @@ static htc_status start(cluster *k)
 
 static int gone(const member *m, int pidfd, double until)
 {
-    while (running(m) && now_s() < until)
+    while (pid_file_running(m->dir) && now_s() < until)
         pause_ms(10);
     if (pidfd >= 0)
         close(pidfd);
-    return running(m) == 0;
+    return pid_file_running(m->dir) == 0;
 }
 
 static htc_status stop(cluster *k)
@@ -844,7 +774,7 @@ static htc_status stop(cluster *k)
     if (s == HTC_OK)
         s = read_cluster(k);
     for (uint32_t i = 0; s == HTC_OK && i < k->count; i++) {
-        fds[i] = k->m[i].pid ? send_to(&k->m[i], k->m[i].pid, SIGTERM) : -1;
+        fds[i] = k->m[i].pid ? pid_file_signal(k->m[i].dir, k->m[i].pid, SIGTERM) : -1;
         there += k->m[i].pid != 0;
     }
     if (s == HTC_ENOTFOUND || (s == HTC_OK && there == 0))
@@ -853,7 +783,7 @@ static htc_status stop(cluster *k)
     for (uint32_t i = 0; s == HTC_OK && i < k->count; i++) {
         member *m = &k->m[i];
         if (m->pid && !gone(m, fds[i], until)) {
-            int fd = send_to(m, m->pid, SIGKILL);
+            int fd = pid_file_signal(m->dir, m->pid, SIGKILL);
             if (!gone(m, fd, now_s() + 5))
                 s = cli_error(k->c, HTC_ETIMEDOUT, m->dir, "look at what holds it", "process %ld does not end",
                               (long)m->pid);
