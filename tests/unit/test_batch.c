@@ -1,0 +1,445 @@
+/* Agents as jobs: the decisions of roles/batch against a batch system that is as slow, wrong and forgetful as real ones, in virtual time. */
+#include "expect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "roles/batch/batch.h"
+#include "property.h"
+
+enum { JOBS = 4096, AGENTS = 200 };
+
+typedef struct element {
+    uint64_t    submission, agent;
+    uint32_t    index, job;
+    int         state; /* 0 waits, 1 runs, 2 held, 3 ended, still listed, 4 not listed any more */
+    htc_ns      next;  /* when that changes by itself */
+} element;
+
+/* The batch system. */
+typedef struct world {
+    int      sge, wrong; /* wrong: commands fail, print nonsense, come too late */
+    htc_rng  rng;
+    htc_ns   now;
+    element  all[JOBS];
+    uint32_t count, jobs, commands, looks, submits;
+    uint32_t nonce, forgotten; /* forgotten: looks in a row that showed nothing, though something was there */
+} world;
+
+typedef struct known {
+    int launched, refused, ended, killed;
+} known;
+
+static int chance(world *w, uint32_t in)
+{
+    return w->wrong && htc_rng_below(&w->rng, in) == 0;
+}
+
+static const char *word_behind(const htc__batch_run *r, const char *name)
+{
+    const char *p = r->words.data, *end = p + r->words.len;
+    for (; p < end; p += strlen(p) + 1)
+        if (strcmp(p, name) == 0)
+            return p + strlen(p) + 1;
+        else if (strncmp(p, name, strlen(name)) == 0 && p[strlen(name)] == '=')
+            return p + strlen(name) + 1;
+    return NULL;
+}
+
+static int runs(const htc__batch_run *r, const char *program)
+{
+    return strcmp(r->words.data, program) == 0;
+}
+
+/* As a shell would read it: which agent does the element of that number begin? */
+static uint64_t agent_of(const htc__batch_run *r, uint32_t number)
+{
+    char                   line[32];
+    static char            script[1 << 20];
+    cr_assert(r->input.len < sizeof script);
+    memcpy(script, r->input.data, r->input.len);
+    script[r->input.len] = '\0';
+    snprintf(line, sizeof line, "\n%u) exec 'agent' '", number);
+    const char *at = strstr(script, line);
+    cr_assert(at != NULL, "element %u is not in the script:\n%s", number, script);
+    return strtoull(at + strlen(line), NULL, 10);
+}
+
+static void submit(world *w, const htc__batch_run *r, char *out, size_t cap)
+{
+    uint32_t       first = w->sge ? 1 : 0, last = 0, from = 9;
+    uint64_t       submission;
+    const char    *range = word_behind(r, w->sge ? "-t" : "--array"), *name = word_behind(r, w->sge ? "-N" : "--job-name");
+    cr_assert(range && name && sscanf(range, "%u-%u", &from, &last) == 2 && from == first);
+    cr_assert(sscanf(name, "htc-%x.%lu", &w->nonce, &submission) == 2);
+    w->jobs++;
+    w->submits++;
+    for (uint32_t i = first; i <= last; i++) {
+        cr_assert(w->count < JOBS);
+        w->all[w->count++] = (element){ .submission = submission, .agent = agent_of(r, i), .index = i, .job = w->jobs,
+                                        .next = w->now + htc_rng_below(&w->rng, 60 * HTC_SECOND) };
+    }
+    snprintf(out, cap, w->sge ? "%u.%u-%u:1\n" : "%u\n", w->jobs, first, last);
+}
+
+static void print_element(const world *w, const element *e, char *out, size_t cap)
+{
+    static const char *const slurm[] = { "PENDING|NAME|Resources", "RUNNING|NAME|None", "PENDING|NAME|JobHeldAdmin", "COMPLETED|NAME|None" };
+    static const char *const sge[] = { "qw", "r", "hqw" };
+    if (w->sge && e->state < 3) {
+        snprintf(out, cap, "<job_list><JB_job_number>%u</JB_job_number><JB_name>htc-%08x.%lu</JB_name><state>%s</state><tasks>%u</tasks></job_list>",
+                 e->job, w->nonce, e->submission, sge[e->state], e->index);
+    } else if (!w->sge) {
+        const char *form = slurm[e->state], *bar = strchr(form, '|');
+        snprintf(out, cap, "%u_%u|%.*s|htc-%08x.%lu%s\n", e->job, e->index, (int)(bar - form), form, w->nonce, e->submission, strrchr(form, '|'));
+    }
+}
+
+static void look(world *w, char *out, size_t cap)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    w->looks++;
+    if (w->sge)
+        n += (size_t)snprintf(out, cap, "<job_info><queue_info>");
+    else
+        n += (size_t)snprintf(out, cap, "77|RUNNING|somebody's own job|None\n");
+    for (uint32_t i = 0; i < w->count; i++)
+        if (w->all[i].state < 4) {
+            char one[400] = "";
+            print_element(w, &w->all[i], one, sizeof one);
+            n += (size_t)snprintf(out + n, cap - n, "%s", one);
+        }
+    if (w->sge)
+        n += (size_t)snprintf(out + n, cap - n, "</queue_info><job_info></job_info></job_info>");
+    cr_assert(n < cap);
+}
+
+static void cancel(world *w, const htc__batch_run *r)
+{
+    const char *p = r->words.data, *end = p + r->words.len;
+    for (; p < end; p += strlen(p) + 1) {
+        uint32_t job, index;
+        if (sscanf(p, w->sge ? "%u.%u" : "%u_%u", &job, &index) != 2)
+            continue;
+        for (uint32_t i = 0; i < w->count; i++)
+            if (w->all[i].job == job && w->all[i].index == index && w->all[i].state < 3)
+                w->all[i].state = w->sge ? 4 : 3;
+    }
+}
+
+static void pass(world *w, htc_ns to)
+{
+    w->now = to;
+    for (uint32_t i = 0; i < w->count; i++) {
+        element *e = &w->all[i];
+        while (e->next <= w->now && e->state < 4) {
+            if (e->state == 0 && chance(w, 10))
+                e->state = 2;
+            else if (e->state == 2)
+                e->next = HTC_NEVER; /* until somebody acts */
+            else
+                e->state += e->state == 1 && w->sge ? 3 : e->state == 0 ? 1 : e->state == 1 ? 2 : 1;
+            if (e->next != HTC_NEVER)
+                e->next += 1 + htc_rng_below(&w->rng, 100 * HTC_SECOND);
+        }
+    }
+}
+
+/* One command, and what it does and says. */
+static void carry_out(world *w, htc__batch *b, const htc__batch_run *r)
+{
+    static char out[1 << 21];
+    int         code = 0, is_look = 0, forgets = 0;
+    const char *error = "";
+    out[0] = '\0';
+    w->commands++;
+    int lost = chance(w, 8), silent = chance(w, 8), nonsense = chance(w, 8);
+    if (lost) {
+        code = 1;
+        error = "error: Unable to contact the controller\n";
+    } else if (runs(r, w->sge ? "qsub" : "sbatch")) {
+        submit(w, r, out, sizeof out);
+    } else if (runs(r, w->sge ? "qstat" : "squeue")) {
+        look(w, out, sizeof out);
+        forgets = chance(w, 10); /* all, for a moment */
+        is_look = 1;
+        if (forgets)
+            snprintf(out, sizeof out, "%s", w->sge ? "<job_info><queue_info></queue_info><job_info></job_info></job_info>" : "");
+    } else {
+        cr_assert(runs(r, w->sge ? "qdel" : "scancel"), "%s", (const char *)r->words.data);
+        cancel(w, r);
+    }
+    if (silent) { /* it has worked, and nobody hears of it */
+        code = -1;
+        out[0] = '\0';
+    } else if (nonsense && code == 0) {
+        snprintf(out, sizeof out, "slurm_load_jobs error: Socket timed out\n");
+    }
+    if (is_look && code == 0 && !nonsense)
+        w->forgotten = forgets ? w->forgotten + 1 : 0;
+    pass(w, w->now + htc_rng_below(&w->rng, 2 * HTC_SECOND));
+    htc__batch_done(b, r->id, code, htc_bytes_of(out), htc_bytes_of(error), w->now);
+}
+
+/* An end is told of one that has ended, or was held, or that the batch system has twice not known. */
+static int has_ended(const world *w, const htc__batch_event *e)
+{
+    for (uint32_t i = 0; i < w->count; i++)
+        if (w->all[i].agent == e->agent && w->all[i].state < 2 && w->forgotten < 2)
+            return 0;
+    return 1;
+}
+
+static void hear(const world *w, htc__batch *b, known *k)
+{
+    htc__batch_event e;
+    while (htc__batch_next_event(b, &e)) {
+        cr_assert(e.agent < AGENTS && e.ctx == e.agent + 7);
+        known *a = &k[e.agent];
+        cr_assert(!a->refused && !a->ended, "agent %lu: event %u behind its end", e.agent, e.kind);
+        if (e.kind == HTC__BATCH_LAUNCHED) {
+            cr_assert(a->launched == 0);
+            a->launched = 1;
+        } else if (e.kind == HTC__BATCH_REFUSED) {
+            cr_assert(a->launched == 0);
+            a->refused = 1;
+        } else if (e.kind == HTC__BATCH_ENDED) {
+            cr_assert(a->launched && e.was_launched);
+            cr_assert(has_ended(w, &e), "seed %llu: agent %lu is told to have ended, and has not", (unsigned long long)property_seed, e.agent);
+            a->ended = 1;
+        } else {
+            cr_assert(a->launched);
+        }
+    }
+}
+
+static htc__batch *create(const world *w, const htc_env *env)
+{
+    htc__batch        *b = NULL;
+    htc__batch_options o = { .system = w->sge ? "sge" : "slurm", .nonce = 0x1234abcd, .user = "olga", .words = " --partition  long ", .log_dir = "/d/log",
+                             .steps = 10, .submits_per_s = 2 };
+    cr_assert(eq(int, htc__batch_create(env, &o, &b), HTC_OK));
+    return b;
+}
+
+/* Agents are launched, killed and end; a moment comes when no more are launched, and all is well from then on. */
+static void campaign(uint64_t seed, int sge, int wrong)
+{
+    static world w;
+    static known k[AGENTS];
+    htc_env      env = { .size = sizeof env };
+    uint32_t     launched = 0;
+    w = (world){ .sge = sge, .wrong = wrong, .rng = { seed }, .now = HTC_SECOND };
+    memset(k, 0, sizeof k);
+    htc__batch *b = create(&w, &env);
+    for (int steps = 0; steps < 100000; steps++) {
+        htc__batch_run r;
+        if (launched < AGENTS && htc_rng_below(&w.rng, 4) == 0) {
+            char command[64];
+            snprintf(command, sizeof command, "'agent' '%u' --slots", launched);
+            cr_assert(eq(int, htc__batch_launch(b, launched, launched + 7, 1 + launched % 3, command, w.now), HTC_OK));
+            cr_assert(eq(int, htc__batch_launch(b, launched, 0, 1, command, w.now), HTC_EEXISTS));
+            launched++;
+        }
+        if (launched && htc_rng_below(&w.rng, 40) == 0) {
+            uint64_t one = htc_rng_below(&w.rng, launched);
+            k[one].killed = 1;
+            htc__batch_kill(b, one, w.now);
+        }
+        w.wrong = wrong && launched < AGENTS;
+        if (htc__batch_command(b, w.now, &r)) {
+            htc_buf journal;
+            htc_buf_init(&journal, NULL, 0);
+            htc__batch_journal(b, &journal);
+            cr_assert(!r.journal == !runs(&r, sge ? "qsub" : "sbatch"));
+            carry_out(&w, b, &r);
+            hear(&w, b, k);
+            htc_buf_free(&journal);
+        } else if (htc__batch_deadline(b) == HTC_NEVER) {
+            if (launched == AGENTS)
+                break;
+        } else {
+            pass(&w, htc__batch_deadline(b));
+        }
+        hear(&w, b, k);
+    }
+    for (uint32_t i = 0; i < AGENTS; i++)
+        cr_expect(k[i].refused || k[i].ended, "agent %u of seed %lu has no end", i, seed);
+    for (uint32_t i = 0; i < w.count; i++)
+        for (uint32_t j = 0; j < i; j++)
+            cr_expect(w.all[i].agent != w.all[j].agent, "agent %lu of seed %lu is in two jobs", w.all[i].agent, seed);
+    for (uint32_t i = 0; i < w.count; i++)
+        cr_expect(w.all[i].state >= 3, "element %u of job %u of seed %lu is left in the queue in state %d", w.all[i].index, w.all[i].job, seed, w.all[i].state);
+    if (!wrong)
+        for (uint32_t i = 0; i < AGENTS; i++)
+            cr_expect(k[i].launched || k[i].killed, "agent %u of seed %lu was refused where nothing goes wrong", i, seed);
+    htc__batch_destroy(b);
+}
+
+Test(batch, every_agent_has_one_end_and_no_job_is_left)
+{
+    PROPERTY (rng, 60) {
+        for (int form = 0; form < 4; form++)
+            campaign(htc_rng_next(&rng), form & 1, form >> 1);
+    }
+}
+
+/* A command that cancels is run again while the job is still shown. */
+Test(batch, what_is_killed_is_cancelled)
+{
+    static world     w;
+    htc_env          env = { .size = sizeof env };
+    htc__batch_run   r;
+    htc__batch_event e;
+    int              cancels = 0;
+    w = (world){ .rng = { 5 }, .now = HTC_SECOND };
+    htc__batch *b = create(&w, &env);
+    cr_assert(eq(int, htc__batch_launch(b, 1, 8, 1, "'agent' '1'", w.now), HTC_OK));
+    htc__batch_kill(b, 1, w.now);
+    cr_expect(htc__batch_next_event(b, &e) && e.kind == HTC__BATCH_REFUSED, "one that is in no job yet is dropped");
+    cr_expect(eq(int, htc__batch_command(b, w.now + HTC_SECOND, &r), 0));
+    cr_assert(eq(int, htc__batch_launch(b, 2, 9, 1, "'agent' '2'", w.now), HTC_OK));
+    pass(&w, w.now + HTC_SECOND);
+    cr_assert(htc__batch_command(b, w.now, &r));
+    carry_out(&w, b, &r);
+    w.all[0].state = 1;
+    w.all[0].next = HTC_NEVER;
+    htc__batch_kill(b, 2, w.now);
+    for (htc_ns until = w.now + 100 * HTC_SECOND; w.now < until && cancels < 2; pass(&w, htc__batch_deadline(b)))
+        while (htc__batch_command(b, w.now, &r)) {
+            int is_cancel = runs(&r, "scancel");
+            cancels += is_cancel;
+            if (is_cancel && cancels == 1) {
+                cr_expect(word_behind(&r, "1_0") != NULL);
+                htc__batch_done(b, r.id, 1, (htc_bytes){ 0 }, htc_bytes_of("it did not work"), w.now);
+            } else {
+                carry_out(&w, b, &r);
+            }
+        }
+    cr_expect(eq(int, cancels, 2));
+    cr_expect(w.all[0].state >= 3);
+    htc__batch_destroy(b);
+}
+
+/* A thousand agents in a minute take few commands. */
+Test(batch, commands_do_not_grow_with_agents)
+{
+    static world w;
+    htc_env      env = { .size = sizeof env };
+    uint32_t     asked = 0;
+    htc__batch_options o = { .system = "slurm", .nonce = 1, .user = "olga", .log_dir = "/d/log", .steps = 1024, .submits_per_s = 1 };
+    htc__batch        *b = NULL;
+    w = (world){ .rng = { 1 }, .now = HTC_SECOND };
+    cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
+    for (uint32_t i = 0; i < 1000; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "'agent' '%u'", i);
+        cr_assert(eq(int, htc__batch_launch(b, i, i + 7, 1, command, w.now), HTC_OK));
+    }
+    for (htc__batch_run r; w.now < 61 * HTC_SECOND; pass(&w, htc__batch_deadline(b)))
+        if (htc__batch_command(b, w.now, &r)) {
+            asked++;
+            htc__batch_event e;
+            static char      out[1 << 21];
+            out[0] = '\0';
+            if (runs(&r, "sbatch"))
+                submit(&w, &r, out, sizeof out);
+            else
+                look(&w, out, sizeof out);
+            htc__batch_done(b, r.id, 0, htc_bytes_of(out), (htc_bytes){ 0 }, w.now);
+            while (htc__batch_next_event(b, &e))
+                ;
+        }
+    cr_expect(le(u32, asked, 12));
+    cr_expect(eq(u32, w.submits, 1));
+    htc__batch_destroy(b);
+}
+
+/* A process that ends and one that goes on: from the journal, which was stored before each submission. */
+Test(batch, a_later_process_goes_on)
+{
+    static world   w;
+    htc_env        env = { .size = sizeof env };
+    htc_buf        journal;
+    uint64_t       agents[HTC__BATCH_AGENTS_MAX];
+    uint32_t       count = 0;
+    htc__batch_run r;
+    w = (world){ .rng = { 3 }, .now = HTC_SECOND };
+    htc__batch *b = create(&w, &env);
+    for (uint32_t i = 0; i < 5; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "'agent' '%u'", i);
+        cr_assert(eq(int, htc__batch_launch(b, i, i + 7, 1, command, w.now), HTC_OK));
+    }
+    pass(&w, w.now + HTC_SECOND);
+    cr_assert(htc__batch_command(b, w.now, &r) && r.journal);
+    htc_buf_init(&journal, NULL, 0);
+    htc__batch_journal(b, &journal);
+    carry_out(&w, b, &r); /* it is killed before it hears of it */
+    htc__batch_destroy(b);
+    b = create(&w, &env);
+    cr_assert(eq(int, htc__batch_recover(b, htc_buf_bytes(&journal), agents, &count), HTC_OK));
+    cr_expect(eq(u32, count, 5));
+    for (uint32_t i = 0; i < count; i++)
+        cr_expect(eq(u64, agents[i], i));
+    w.all[2].state = 4;
+    w.all[2].next = HTC_NEVER;
+    cr_assert(htc__batch_command(b, w.now, &r) && runs(&r, "squeue"), "it looks first");
+    carry_out(&w, b, &r);
+    htc__batch_event e;
+    int              ended = 0;
+    while (htc__batch_next_event(b, &e))
+        ended += e.kind == HTC__BATCH_ENDED && e.agent == 2 && e.was_launched;
+    cr_expect(eq(int, ended, 1), "what has ended meanwhile is told");
+    cr_expect(eq(int, htc__batch_launch(b, 9, 16, 1, "'agent' '9'", w.now), HTC_OK));
+    pass(&w, w.now + HTC_SECOND);
+    while (htc__batch_command(b, w.now, &r) && !runs(&r, "sbatch"))
+        carry_out(&w, b, &r);
+    cr_assert(runs(&r, "sbatch"));
+    cr_expect(strcmp(word_behind(&r, "--job-name"), "htc-1234abcd.2") == 0, "%s: no name comes twice", word_behind(&r, "--job-name"));
+    htc__batch_destroy(b);
+    b = create(&w, &env);
+    cr_expect(eq(int, htc__batch_recover(b, htc_bytes_of("htc-batch 2 1 1\n"), agents, &count), HTC_EFORMAT));
+    cr_expect(eq(int, htc__batch_recover(b, htc_bytes_of("htc-batch 1 1 1"), agents, &count), HTC_EFORMAT));
+    htc_buf_free(&journal);
+    htc__batch_destroy(b);
+}
+
+typedef struct rows {
+    uint32_t  count;
+    batch_row last;
+} rows;
+
+static void take(void *ctx, const batch_row *row)
+{
+    rows *r = ctx;
+    r->count++;
+    r->last = *row;
+}
+
+Test(batch, what_they_print)
+{
+    char job[HTC__BATCH_NAME_MAX];
+    rows r = { 0 };
+    cr_expect(eq(int, htc__batch_slurm.read_submitted(htc_bytes_of("12;east\n"), job), HTC_OK));
+    cr_expect(eq(str, job, "12"));
+    cr_expect(eq(int, htc__batch_slurm.read_submitted(htc_bytes_of("Your account has 3 hours left\n4711\n"), job), HTC_OK));
+    cr_expect(eq(str, job, "4711"));
+    cr_expect(eq(int, htc__batch_slurm.read_submitted(htc_bytes_of("Submitted batch job 12\n"), job), HTC_EFORMAT));
+    cr_expect(eq(int, htc__batch_sge.read_submitted(htc_bytes_of("7.1-10:1\n"), job), HTC_OK));
+    cr_expect(eq(str, job, "7"));
+    cr_expect(eq(int, htc__batch_sge.read_submitted(htc_bytes_of("7\n"), job), HTC_EFORMAT), "that is no array");
+    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("5_2|PENDING|htc-a.3|DependencyNeverSatisfied\n9|RUNNING|a|b|c\n7_0|RUNNING|htc-a.x|None\n"),
+                                                 "htc-a.", take, &r), HTC_OK));
+    cr_expect(eq(u32, r.count, 1) && eq(u64, r.last.submission, 3) && eq(u32, r.last.index, 2) && eq(int, r.last.state, BATCH_JOB_HELD));
+    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("5_2|PENDING|htc-a.3|Resou"), "htc-a.", take, &r), HTC_EFORMAT), "cut off");
+    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("squeue: error\n"), "htc-a.", take, &r), HTC_EFORMAT));
+    cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<job_info/>"), "htc-a.", take, &r), HTC_EFORMAT));
+    cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<html><body/></html>"), "htc-a.", take, &r), HTC_EFORMAT));
+    cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<job_info><queue_info/><job_info><job_list><JB_job_number>8</JB_job_number><JB_name>htc-a.4</JB_name>"
+                                                            "<state>Eqw</state><tasks>3</tasks></job_list></job_info></job_info>"), "htc-a.", take, &r), HTC_OK));
+    cr_expect(eq(u64, r.last.submission, 4) && eq(u32, r.last.index, 3) && eq(int, r.last.state, BATCH_JOB_HELD) && eq(str, r.last.job, "8.3"));
+}
