@@ -141,6 +141,8 @@ typedef enum htc_event {
     HTC_EVENT_REFUSED = 66,       /**< to an agent or worker: u32 number that DIAL answered: nobody listens at its address, though a file or a
                                        connection shows that somebody did: who that was has ended. Told once, until it is open again. A host that
                                        cannot tell says nothing */
+    HTC_EVENT_AGENT_WAITS = 67,   /**< to a gateway: u64 agent, bytes handle, str what for: it is launched and waits to begin, as a job in a queue does;
+                                       "": it has begun. Since: 0.2 */
     HTC_EVENT_DISK = 65           /**< to a gateway: status HTC_OK or HTC_ENOSPC: the data directory can be written again, or is full. After HTC_OK
                                    the gateway asks again for the places of all open jobs */
 } htc_event;

@@ -46,6 +46,10 @@ typedef struct htc_joined_options {
      */
     htc_status (*keys)(void *ctx, htc_bytes ring);
     void *keys_ctx; /**< kept */
+    uint32_t    agent_slots; /**< slots of one agent at most, which it has from its start to its end, as a batch job has cores; 0: an agent takes more and
+                                  gives some back while it runs */
+    const uint64_t *agents; /**< copied: agents of an earlier process that may be there still, as its host knows (htcsched/gateway_host.h); NULL */
+    uint32_t        count;  /**< how many, at most 1024 */
 } htc_joined_options;
 
 /** A host that has joined, as a machine: self of htc_joined_ops. */

@@ -327,6 +327,118 @@ Test(gateway_joined, a_gateway_that_starts_again_knows_the_agents_of_hosts)
     books();
 }
 
+/* ---- agents that are jobs of a batch system ---- */
+
+static char *state_of(uint64_t agent)
+{
+    static char state[32];
+    json_t     *a = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}"), *one;
+    size_t      i;
+    state[0] = '\0';
+    json_array_foreach(json_object_get(a, "agents"), i, one) {
+        if ((uint64_t)json_integer_value(json_object_get(one, "id")) == agent)
+            snprintf(state, sizeof state, "%s", json_string_value(json_object_get(one, "state")));
+    }
+    json_decref(a);
+    return state;
+}
+
+/* Site far with three slots, of which an agent has one, for good; three are asked for. */
+static far_host *join_batch(uint64_t agents[3])
+{
+    far_host *h = join("far", 3);
+    uint32_t  slots = 0;
+    char      user[64];
+    h->m.agent_slots = 1;
+    say_hello(h);
+    (void)busy_job("olga");
+    uint64_t newest = asked(h, &slots, user);
+    cr_assert(newest > 2);
+    cr_expect(eq(u32, slots, 1), "an agent has more slots than its job has cores");
+    for (uint64_t i = 0; i < 3; i++)
+        launched(h, agents[i] = newest - 2 + i);
+    return h;
+}
+
+static uint64_t killed(const far_host *h)
+{
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_JOINED_KILL);
+    uint64_t           id = 0;
+    htc_reader         in = htc_reader_of((htc_bytes){ m ? m->bytes : NULL, m ? m->len : 0 });
+    if (m)
+        cr_assert(eq(int, htc_joined_kill_read(&in, &id), HTC_OK));
+    return id;
+}
+
+/* However long the queue is; from when it runs it is to be heard of. */
+Test(gateway_joined, an_agent_in_a_queue_is_waited_for)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    h->m.waits[0] = 1;
+    for (int i = 0; i < 700; i++) {
+        say_hello(h);
+        rig_pass(&r, HTC_SECOND);
+        if (i == 300) {
+            hand a = register_on(agents[1], "far", 1), b = register_on(agents[2], "far", 1);
+            cr_expect(eq(int, welcome_of(&a), HTC_OK) && eq(int, welcome_of(&b), HTC_OK));
+        }
+    }
+    cr_expect(eq(str, state_of(agents[0]), "queued"));
+    h->m.waits[0] = 0;
+    for (int i = 0; i < 590; i++) {
+        say_hello(h);
+        rig_pass(&r, HTC_SECOND - 100 * HTC_MS);
+    }
+    cr_expect(eq(str, state_of(agents[0]), "starting"));
+    for (int i = 0; i < 20; i++) {
+        say_hello(h);
+        rig_pass(&r, HTC_SECOND);
+    }
+    cr_expect(eq(str, state_of(agents[0]), ""), "it never registered");
+    books();
+}
+
+Test(gateway_joined, an_agent_in_a_queue_is_taken_out_when_nothing_is_left_for_it)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    h->m.waits[2] = 1;
+    say_hello(h);
+    cr_expect(eq(u64, killed(h), 0), "something is left to do");
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"cancel\",\"id\":1}"));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_expect(eq(u64, killed(h), agents[2]));
+    books();
+}
+
+/* Many launched at once that fail say one thing; and why is said. */
+Test(gateway_joined, agents_that_fail_together_pause_a_site_once)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    htc_buf   b;
+    htc_buf_init(&b, NULL, 0);
+    for (int i = 0; i < 3; i++) {
+        htc_joined_launched_write(&b, agents[i], HTC_EREFUSED, htc_bytes_of("held by the batch system"));
+        rig_say(&r, h->peer, &b);
+    }
+    htc_buf_free(&b);
+    h->m.count = 0;
+    json_t *a = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}"), *site = json_array_get(json_object_get(a, "sites"), 1);
+    cr_expect(json_is_true(json_object_get(site, "paused")));
+    cr_expect(strstr(json_string_value(json_object_get(site, "reason")), "held by the batch system") != NULL);
+    json_decref(a);
+    for (int i = 0; i < 7; i++) {
+        say_hello(h);
+        rig_pass(&r, HTC_SECOND);
+    }
+    uint32_t slots;
+    char     user[64];
+    cr_expect(asked(h, &slots, user) > agents[2], "it pauses for longer than one failure is worth");
+    books();
+}
+
 /* ---- files ---- */
 
 /* As "log" of the first task, whose attempt 1 was run at a host. The request goes on until the host answers. */

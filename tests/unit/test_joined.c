@@ -242,3 +242,57 @@ Test(joined, hands_on_calls_about_files_and_no_others)
     cr_expect(eq(u32, effect(HTC_OUT_MESSAGE, 0).kind, 0));
     htc_buf_free(&b);
 }
+
+/* The body of AGENT_WAITS and AGENT_EXIT. */
+static void host_tells(uint32_t event, uint64_t agent, const char *text)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, agent);
+    htc_put_str(&b, "handle");
+    htc_put_str(&b, text);
+    step((htc_input){ .kind = HTC_IN_EVENT, .op = event, .body = htc_buf_bytes(&b) });
+    htc_buf_free(&b);
+}
+
+Test(joined, tells_what_waits_in_a_queue_and_why_it_does_not_begin)
+{
+    open_and_enter();
+    ask_launch(7);
+    launch_answers(7, HTC_OK);
+    host_tells(HTC_EVENT_AGENT_WAITS, 7, "Resources");
+    cr_assert(said() != NULL, "that it waits is not told");
+    cr_expect(eq(u32, said()->count, 1) && eq(u32, said()->waits[0], 1));
+    host_tells(HTC_EVENT_AGENT_WAITS, 7, "Priority");
+    cr_expect(said() == NULL, "it waits as before");
+    host_tells(HTC_EVENT_AGENT_WAITS, 7, "");
+    cr_assert(said() != NULL);
+    cr_expect(eq(u32, said()->waits[0], 0));
+    host_tells(HTC_EVENT_AGENT_EXIT, 7, "held by somebody");
+    uint16_t   type;
+    uint64_t   id, agent = 0;
+    htc_status status = HTC_OK;
+    htc_bytes  body;
+    htc_reader r = htc_wire_open(effect(HTC_OUT_MESSAGE, 0).body, &type, &id);
+    cr_assert(eq(u32, type, HTC_WIRE_JOINED_LAUNCHED) && eq(int, htc_joined_launched_read(&r, &agent, &status, &body), HTC_OK));
+    cr_expect(eq(u64, agent, 7) && eq(int, status, HTC_EREFUSED) && eq(int, htc_bytes_equal(body, htc_bytes_of("held by somebody")), 1));
+    cr_expect(eq(u32, said()->count, 0));
+}
+
+Test(joined, lists_what_an_earlier_process_has_launched)
+{
+    static const uint64_t there[] = { 11, 12 };
+    htc_joined_options    o = { .size = sizeof o, .peer = GATEWAY, .slots = 4, .agent_slots = 2, .agents = there, .count = 2 };
+    htc_joined_ops()->destroy(joined);
+    cr_assert(eq(int, htc_joined_create(&env, &o, &joined), HTC_OK));
+    step((htc_input){ .kind = HTC_IN_START });
+    step((htc_input){ .kind = HTC_IN_OPENED, .peer = GATEWAY });
+    const htc_joined_hello *m = said();
+    cr_assert(m != NULL);
+    cr_expect(eq(u32, m->count, 2) && eq(u64, m->agents[1], 12) && eq(u32, m->agent_slots, 2));
+    host_tells(HTC_EVENT_AGENT_EXIT, 11, "");
+    cr_expect(eq(u32, said()->count, 1) && eq(u64, said()->agents[0], 12));
+    o.count = 1025;
+    htc_joined *other = NULL;
+    cr_expect(eq(int, htc_joined_create(&env, &o, &other), HTC_EINVAL));
+}

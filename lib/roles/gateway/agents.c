@@ -24,7 +24,7 @@ const char *htc__gw_agent_state_name(const agent *a)
 {
     switch ((agent_state)a->state) {
     case AGENT_SUBMITTED: return "submitted";
-    case AGENT_STARTING: return "starting";
+    case AGENT_STARTING: return a->waits ? "queued" : "starting";
     case AGENT_UNKNOWN: return "suspected";
     case AGENT_READY: return a->suspected ? "suspected" : a->draining ? "draining" : a->n_held ? "busy" : "idle";
     case AGENT_LEAVING: return "leaving";
@@ -106,9 +106,13 @@ void htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
 
 /* ---- launch ---- */
 
-static void launch_failed(htc_gateway *gw, site *s, const char *why)
+/* launched: when it was. What was launched before the pause began says nothing new by failing too. */
+static void launch_failed(htc_gateway *gw, site *s, htc_ns launched, const char *why)
 {
     htc_ns pause = gw->options.relaunch_backoff_ns;
+    if (s->failures && launched <= s->failed)
+        return;
+    s->failed = gw->now;
     for (uint32_t i = 0; i < s->failures && pause < 300 * HTC_SECOND; i++)
         pause *= 2;
     if (pause > 300 * HTC_SECOND)
@@ -151,7 +155,7 @@ void htc__gw_agent_launched(htc_gateway *gw, agent *a, htc_status status, htc_by
         char why[128];
         snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 90 ? (int)body.len : 90,
                  body.len ? (const char *)body.data : "");
-        launch_failed(gw, &gw->sites[a->site], body.len ? why : htc_strerror(status));
+        launch_failed(gw, &gw->sites[a->site], a->launched, body.len ? why : htc_strerror(status));
         htc__gw_agent_gone(gw, a, "it could not be launched");
         return;
     }
@@ -248,7 +252,7 @@ uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uin
     }
     *a = (agent){ .id = id, .user = u, .site = site_index, .state = AGENT_SUBMITTED, .claim = ++gw->claims,
                   .launched = gw->now, .heard = gw->now, .since = gw->now, .launched_wall = gw->wall };
-    a->n_slots = a->want = htc__gw_slots_find(gw, a, slots < gw->options.slots_max ? slots : gw->options.slots_max);
+    a->n_slots = a->want = htc__gw_slots_find(gw, a, slots < gw->site_nodes[site_index].slots ? slots : gw->site_nodes[site_index].slots);
     *ctx = id;
     if (!seat(gw, a))
         return 0;
@@ -267,7 +271,7 @@ void htc__gw_agent_ended(htc_gateway *gw, agent *a, const char *how)
     snprintf(why, sizeof why, "its process has ended%s%s", how[0] ? ": " : "", how);
     htc__text_clean(why);
     if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
-        launch_failed(gw, &gw->sites[a->site], "an agent ended before it registered (see its log)");
+        launch_failed(gw, &gw->sites[a->site], a->launched, "an agent ended before it registered (see its log)");
     htc__gw_agent_gone(gw, a, why);
 }
 
@@ -376,8 +380,44 @@ void htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
 
 /* ---- what it is told ---- */
 
+/* One that waits in a queue is not waited for: it is taken out. */
+static void cancel(htc_gateway *gw, agent *a, const char *why)
+{
+    htc__log_with(&gw->env, HTC_LOG_DEBUG, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("user", a->user->name), HTC__TEXT("why", why)),
+                  "agent %llu of %s: %s -> it is taken out of the queue", (unsigned long long)a->id, a->user->name, why);
+    set_state(gw, a, AGENT_LOST);
+    set_reason(a, why);
+    htc__gw_joined_kill(gw, a);
+}
+
+/* The newest one that has not begun; of those that began, none. */
+static agent *newest_waiting(htc_gateway *gw, const user *u)
+{
+    agent *best = NULL;
+    for (agent *a = gw->agents; a; a = a->hh.next)
+        if (a->user == u && a->waits && a->state == AGENT_STARTING && (!best || a->id > best->id))
+            best = a;
+    return best;
+}
+
+void htc__gw_agents_trim(htc_gateway *gw, user *u)
+{
+    uint64_t slots = 0;
+    agent   *a;
+    for (a = gw->agents; a; a = a->hh.next)
+        slots += a->user == u && a->waits && a->state == AGENT_STARTING ? a->n_slots : 0;
+    while (slots > u->queued && (a = newest_waiting(gw, u)) && slots - a->n_slots >= u->queued) {
+        slots -= a->n_slots;
+        cancel(gw, a, "nothing is left for it to do");
+    }
+}
+
 void htc__gw_agent_drain(htc_gateway *gw, agent *a, int on)
 {
+    if (on && a->waits && a->state == AGENT_STARTING) {
+        cancel(gw, a, "its slots are another user's now");
+        return;
+    }
     htc__gw_agent_counts(gw, a, -1);
     a->draining = on != 0;
     a->drain_order = on ? ++gw->drains : 0;
@@ -645,7 +685,7 @@ static void check_one(htc_gateway *gw, agent *a)
     case AGENT_SUBMITTED:
     case AGENT_STARTING:
         if (age > gw->options.launch_timeout_ns) {
-            launch_failed(gw, &gw->sites[a->site], "an agent did not register in time");
+            launch_failed(gw, &gw->sites[a->site], a->launched, "an agent did not register in time");
             htc__gw_agent_lost(gw, a, "it did not register in time");
         }
         break;

@@ -337,6 +337,8 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
     }
     if (status == HTC_OK && gw->options.slots_max > 1)
         lend(gw, d);
+    for (size_t i = 0; i < d->n; i++)
+        htc__gw_agents_trim(gw, d->who[i]);
     htc__gw_slots_tell_all(gw);
     return status;
 }

@@ -286,6 +286,7 @@ struct agent {
     char     handle_name[HTC_HANDLE_NAME_MAX]; /* for people */
     uint8_t  state; /* agent_state */
     uint8_t  draining, stop, suspected;
+    uint8_t  waits; /* it is launched, and has not begun: a job in a queue */
     uint64_t drain_order;
     char     node[64];
     htc_ns   launched, heard, since; /* now */
@@ -317,9 +318,11 @@ typedef struct site {
     slot    *slots;
     uint32_t used, failures;
     htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
+    htc_ns   failed;     /* when the last of failures was */
     char     reason[160];
     /* joined.c */
     uint8_t  joins, leaving;
+    uint32_t agent_slots; /* JOINED_HELLO */
     uint32_t cap;        /* slots that there is room for: cores are what the host has now */
     uint32_t host;       /* its connection; 0: none */
     uint64_t launches;   /* JOINED_LAUNCH said on it */
@@ -553,6 +556,8 @@ void   htc__gw_agent_closed(htc_gateway *gw, conn *c);
 void   htc__gw_agent_event(htc_gateway *gw, const htc_input *in);
 void   htc__gw_agents_check(htc_gateway *gw);
 void   htc__gw_agent_drain(htc_gateway *gw, agent *a, int on);
+/* Of the user's agents that wait in queues those that would find nothing to do are taken out. */
+void   htc__gw_agents_trim(htc_gateway *gw, user *u);
 void   htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its slot is free */
 void   htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its process is ended */
 void   htc__gw_agent_adopt(htc_gateway *gw, agent *a);                 /* recovered from the store */

@@ -149,6 +149,21 @@ static void compare(htc_gateway *gw, const site *s, const htc_joined_hello *m)
     }
 }
 
+/* One that waits in a queue is neither late nor silent. */
+static void take_waits(htc_gateway *gw, const site *s, const htc_joined_hello *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        agent *a = htc__gw_agent(gw, m->agents[i]);
+        if (!a || &gw->sites[a->site] != s || a->state >= AGENT_READY)
+            continue;
+        if (a->waits && !m->waits[i])
+            a->since = a->heard = gw->now;
+        a->waits = m->waits[i];
+        if (a->waits)
+            a->since = a->heard = gw->now;
+    }
+}
+
 static void drain_all(htc_gateway *gw, const site *s)
 {
     agent *a, *next;
@@ -177,6 +192,11 @@ static void come(htc_gateway *gw, site *s, uint32_t peer, const htc_joined_hello
 static void measure(htc_gateway *gw, site *s, const htc_joined_hello *m)
 {
     uint64_t has = s->memory_set ? s->memory_set : m->memory;
+    uint32_t most = gw->options.slots_max;
+    s->agent_slots = m->agent_slots;
+    if (m->agent_slots && m->agent_slots < most)
+        most = m->agent_slots;
+    gw->site_nodes[s - gw->sites].slots = s->cap < most ? s->cap : most;
     snprintf(s->node, sizeof s->node, "%s", m->node);
     snprintf(s->data, sizeof s->data, "%s", m->data);
     resize(gw, s, m->slots);
@@ -202,6 +222,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_joined_hello *m)
     s->heard = gw->now;
     measure(gw, s, m);
     compare(gw, s, m);
+    take_waits(gw, s, m);
     if (m->leaving && !s->leaving) {
         s->leaving = 1;
         s->not_before = HTC_NEVER;
@@ -219,7 +240,7 @@ static void launched(htc_gateway *gw, const conn *c, htc_reader *r)
     htc_status  status = HTC_OK;
     htc_bytes   body = { 0 };
     agent      *a = htc_joined_launched_read(r, &id, &status, &body) == HTC_OK ? htc__gw_agent(gw, id) : NULL;
-    if (a && s && &gw->sites[a->site] == s && a->state <= AGENT_STARTING && !a->handle_len)
+    if (a && s && &gw->sites[a->site] == s && a->state <= AGENT_STARTING && (!a->handle_len || status != HTC_OK))
         htc__gw_agent_launched(gw, a, status, body);
 }
 

@@ -138,7 +138,7 @@ void htc__gw_agent_save(htc_gateway *gw, agent *a)
 
 int htc__gw_slots_may_grow(const htc_gateway *gw, const agent *a)
 {
-    return a->one_slot == 0 && !a->draining && !a->stop && (a->state == AGENT_STARTING || a->state == AGENT_READY) &&
+    return a->one_slot == 0 && !gw->sites[a->site].agent_slots && !a->draining && !a->stop && (a->state == AGENT_STARTING || a->state == AGENT_READY) &&
            a->n_slots < gw->options.slots_max;
 }
 

@@ -18,6 +18,7 @@
 typedef struct launched {
     uint64_t agent;
     uint32_t begun; /* 1: its process is there; 0: it is asked for */
+    uint8_t  waits; /* 1: not yet, but its host has taken it */
     uint32_t len;
     uint8_t  handle[HTC_HANDLE_MAX];
 } launched;
@@ -49,6 +50,8 @@ htc_status htc_joined_create(const htc_env *env, const htc_joined_options *optio
         return status;
     const char *node = o.node ? o.node : "", *data = o.data ? o.data : "";
     htc_joined *j = NULL;
+    if (o.count > HTC_JOINED_AGENTS_MAX || (o.count && !o.agents))
+        return HTC_EINVAL;
     if (o.peer == 0 || strlen(node) >= sizeof j->hello.node || strlen(data) >= sizeof j->hello.data)
         return HTC_EINVAL;
     j = htc__alloc(env, sizeof *j);
@@ -66,6 +69,9 @@ htc_status htc_joined_create(const htc_env *env, const htc_joined_options *optio
     j->hello.cores = o.cores ? o.cores : 1;
     j->hello.slots = o.slots ? o.slots : j->hello.cores;
     j->hello.memory = o.memory;
+    j->hello.agent_slots = o.agent_slots;
+    for (uint32_t i = 0; i < o.count; i++)
+        j->list[j->hello.count++] = (launched){ .agent = o.agents[i], .begun = 1 };
     memcpy(j->hello.node, node, strlen(node) + 1);
     memcpy(j->hello.data, data, strlen(data) + 1);
     htc_buf_init(&j->buf, &j->env, HTC_WIRE_MESSAGE_MAX);
@@ -143,7 +149,10 @@ static void say_hello(htc_joined *j)
     if (!j->connected)
         return;
     for (uint32_t i = 0; i < j->hello.count; i++)
+    {
         j->hello.agents[i] = j->list[i].agent;
+        j->hello.waits[i] = j->list[i].waits;
+    }
     j->hello.leaving = j->leaving;
     htc_joined_hello_write(&j->buf, &j->hello);
     say(j);
@@ -215,7 +224,9 @@ static void result(htc_joined *j, const htc_input *in)
         memcpy(l->handle, handle.data, handle.len);
     } else {
         htc__log_with(&j->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", in->tag), HTC__STATUS(in->status)),
-                      "agent %llu cannot be launched: %s -> tell the gateway", (unsigned long long)in->tag, htc_strerror(in->status));
+                      "agent %llu cannot be launched: %.*s -> tell the gateway", (unsigned long long)in->tag,
+                      in->body.len ? (int)(in->body.len < 200 ? in->body.len : 200) : (int)strlen(htc_strerror(in->status)),
+                      in->body.len ? (const char *)in->body.data : htc_strerror(in->status));
         forget(j, l);
     }
     if (!in->body.len && in->status != HTC_OK)
@@ -313,15 +324,43 @@ static void leave(htc_joined *j, int at_once)
     say_hello(j);
 }
 
+/* Why one has ended that the gateway still waits for is worth a word; of others it knows by themselves. */
+static void agent_ended(htc_joined *j, htc_reader *r)
+{
+    char      how[256];
+    uint64_t  agent = htc_get_u64(r);
+    htc_bytes handle = htc_get_bytes(r);
+    htc_get_str(r, how, sizeof how);
+    launched *l = r->status == HTC_OK && handle.len ? find(j, agent) : NULL;
+    if (l && how[0])
+        say_launched(j, agent, HTC_EREFUSED, htc_bytes_of(how));
+    forget(j, l);
+    say_hello(j);
+}
+
+static void agent_waits(htc_joined *j, htc_reader *r)
+{
+    char      why[256];
+    uint64_t  agent = htc_get_u64(r);
+    htc_bytes handle = htc_get_bytes(r);
+    htc_get_str(r, why, sizeof why);
+    launched *l = r->status == HTC_OK && handle.len ? find(j, agent) : NULL;
+    uint8_t   waits = why[0] != '\0';
+    if (!l || l->waits == waits)
+        return;
+    l->waits = waits;
+    say_hello(j);
+}
+
 static void event(htc_joined *j, const htc_input *in)
 {
     htc_reader r = htc_reader_of(in->body);
     if (in->op == HTC_EVENT_SHUTDOWN) {
         leave(j, in->status != HTC_OK);
     } else if (in->op == HTC_EVENT_AGENT_EXIT) {
-        uint64_t agent = htc_get_u64(&r);
-        forget(j, r.status == HTC_OK ? find(j, agent) : NULL);
-        say_hello(j);
+        agent_ended(j, &r);
+    } else if (in->op == HTC_EVENT_AGENT_WAITS) {
+        agent_waits(j, &r);
     }
 }
 

@@ -9,6 +9,7 @@ void htc_joined_hello_write(htc_buf *b, const htc_joined_hello *m)
     htc_put_str(b, m->data);
     htc_put_u32(b, m->slots);
     htc_put_u32(b, m->cores);
+    htc_put_u32(b, m->agent_slots);
     htc_put_u64(b, m->memory);
     htc_put_u8(b, m->leaving);
     htc_put_u64(b, m->launches);
@@ -16,6 +17,7 @@ void htc_joined_hello_write(htc_buf *b, const htc_joined_hello *m)
     htc_put_u32(b, m->count);
     for (uint32_t i = 0; i < m->count; i++)
         htc_put_u64(b, m->agents[i]);
+    htc_put_raw(b, (htc_bytes){ m->waits, m->count });
 }
 
 htc_status htc_joined_hello_read(htc_reader *r, htc_joined_hello *m)
@@ -26,6 +28,7 @@ htc_status htc_joined_hello_read(htc_reader *r, htc_joined_hello *m)
     htc__text_clean(m->data);
     m->slots = htc_get_u32(r);
     m->cores = htc_get_u32(r);
+    m->agent_slots = htc_get_u32(r);
     m->memory = htc_get_u64(r);
     m->leaving = htc_get_u8(r);
     m->launches = htc_get_u64(r);
@@ -37,6 +40,9 @@ htc_status htc_joined_hello_read(htc_reader *r, htc_joined_hello *m)
         m->count = 0;
     for (uint32_t i = 0; i < m->count; i++)
         m->agents[i] = htc_get_u64(r);
+    for (uint32_t i = 0; i < m->count; i++)
+        if ((m->waits[i] = htc_get_u8(r)) > 1)
+            htc_reader_fail(r);
     return htc_reader_done(r);
 }
 

@@ -9,7 +9,8 @@
  * - launches: how many JOINED_LAUNCH of this connection the host has taken. An agent that was launched by one of these, or by an earlier
  *   connection, and is not listed is gone: so the end of an agent needs no message of its own, and none can be lost. Of one that is listed and that
  *   the gateway does not know the gateway says JOINED_KILL.
- * - JOINED_LAUNCH is answered by JOINED_LAUNCHED. The connection may break in between: then the next JOINED_HELLO tells. */
+ * - JOINED_LAUNCH is answered by JOINED_LAUNCHED. The connection may break in between: then the next JOINED_HELLO tells. Of one that was launched and
+ *   ends before it has begun, JOINED_LAUNCHED says why, a second time, with a status. */
 #ifndef HTC_ROLES_JOINED_WIRE_H
 #define HTC_ROLES_JOINED_WIRE_H
 
@@ -21,12 +22,14 @@ typedef struct htc_joined_hello {
     char     node[64];  /* host name */
     char     data[256]; /* absolute: where its agents store outputs */
     uint32_t slots, cores;
+    uint32_t agent_slots; /* 0: an agent takes more and gives some back while it runs; else it has as many as at its start, at most these */
     uint64_t memory; /* bytes */
     uint8_t  leaving; /* it ends: nothing more is to be launched there, and its agents are to finish */
     uint64_t launches;
     uint64_t keys;     /* of the newest JOINED_WELCOME whose keys it has taken; 0: none */
     uint32_t count;
     uint64_t agents[HTC_JOINED_AGENTS_MAX];
+    uint8_t  waits[HTC_JOINED_AGENTS_MAX]; /* 1: it has not begun, as a job in a queue has not */
 } htc_joined_hello;
 
 /* status other than HTC_OK: it is sent away, and text says why and what to do. */
