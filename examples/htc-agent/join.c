@@ -24,7 +24,8 @@ typedef struct joining {
     uint32_t                  slots, in, said;
     htc_status                refused; /* for good */
     htc_ns                    denied_at, denied_last; /* since when no key was taken, and the last time that none was; 0: one was */
-    char                      agent[4200], at[256], why[HTC_GATEWAY_HOST_WHY_MAX];
+    char                      agent[4200], at[JOIN_ADDRESS_MAX], why[HTC_GATEWAY_HOST_WHY_MAX];
+    htc_gateway_host_batch    batch; /* system NULL: agents are processes of this machine */
 } joining;
 
 static htc_status wrong(htc_daemon *d, htc_status status, const char *hint, const char *text)
@@ -47,35 +48,31 @@ htc_status join_check(htc_daemon *d, const htc_daemon_options *o)
     return HTC_OK;
 }
 
-/* The address of this machine that packets to HOST:PORT come from: others reach it there, if they reach it as the gateway does. */
-static htc_status own_address(joining *j)
+htc_status join_own_address(htc_daemon *d, const char *gateway, const char *option, char at[JOIN_ADDRESS_MAX])
 {
-    char             host[256];
-    const char      *colon = strrchr(j->o->join, ':'), *from = j->o->join;
+    char             host[256], text[80];
+    const char      *colon = strrchr(gateway, ':'), *from = gateway;
     size_t           len = colon ? (size_t)(colon - from) : 0;
     struct addrinfo  hints = { .ai_socktype = SOCK_DGRAM }, *list = NULL;
     struct sockaddr_storage own;
     socklen_t        own_len = sizeof own;
-    if (j->o->at) {
-        snprintf(j->at, sizeof j->at, "%s", j->o->at);
-        return HTC_OK;
-    }
     if (len > 1 && from[0] == '[' && from[len - 1] == ']') {
         from++;
         len -= 2;
     }
+    snprintf(text, sizeof text, "%s wants HOST:PORT", option);
     if (!colon || len == 0 || len >= sizeof host)
-        return wrong(j->d, HTC_EUSAGE, "it is server.join of the system", "--join wants HOST:PORT");
+        return wrong(d, HTC_EUSAGE, "it is server.join of the system", text);
     memcpy(host, from, len);
     host[len] = '\0';
     int fd = getaddrinfo(host, colon + 1, &hints, &list) == 0 ? socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     int ok = fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 && getsockname(fd, (struct sockaddr *)&own, &own_len) == 0 &&
-             getnameinfo((struct sockaddr *)&own, own_len, j->at, sizeof j->at, NULL, 0, NI_NUMERICHOST) == 0;
+             getnameinfo((struct sockaddr *)&own, own_len, at, JOIN_ADDRESS_MAX, NULL, 0, NI_NUMERICHOST) == 0;
     if (fd >= 0)
         close(fd);
     if (list)
         freeaddrinfo(list);
-    return ok ? HTC_OK : wrong(j->d, HTC_EUNREACHABLE, "--at HOST says where other hosts reach this one", "no way leads from here to the gateway's machine");
+    return ok ? HTC_OK : wrong(d, HTC_EUNREACHABLE, "--at HOST says where other hosts reach this one", "no way leads from here to the gateway's machine");
 }
 
 /* In the loop's thread. Who is not known there, or does not know who answers, does not come to be by trying again; but a key that was pinned just
@@ -104,7 +101,10 @@ static void let_in(void *ctx)
 {
     joining *j = ctx;
     j->in = 1;
-    printf("joined %s with %u slots; other hosts reach this one at %s\n", j->o->join, j->slots, j->at);
+    if (j->batch.system)
+        printf("joined %s with %u slots; agents are jobs of %s\n", j->o->join, j->slots, j->batch.system);
+    else
+        printf("joined %s with %u slots; other hosts reach this one at %s\n", j->o->join, j->slots, j->at);
     fflush(stdout);
 }
 
@@ -160,6 +160,25 @@ static const char *own_program(joining *j)
     return j->agent;
 }
 
+/* What its jobs are, as the configuration says. */
+static htc_status take_batch(joining *j)
+{
+    const htc_config *c = j->d->config;
+    const char       *system = j->o->batch ? j->o->batch : htc_config_text(c, "batch.system");
+    if (strcmp(system, "none") == 0)
+        return HTC_OK;
+    if (!j->o->slots)
+        return wrong(j->d, HTC_EUSAGE, "it is how many cores the jobs take at most, all together", "--batch needs --slots N");
+    j->batch = (htc_gateway_host_batch){ .size = sizeof j->batch,
+                                         .system = system,
+                                         .words = htc_config_text(c, "batch.options"),
+                                         .steps = (uint32_t)htc_config_number(c, "batch.steps"),
+                                         .submits_per_s = (uint32_t)htc_config_number(c, "batch.submits_per_s"),
+                                         .time_ns = htc_config_ns(c, "batch.time_s"),
+                                         .period_ns = htc_config_ns(c, "batch.period_s") };
+    return HTC_OK;
+}
+
 static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
 {
     htc_daemon           *d = j->d;
@@ -170,12 +189,30 @@ static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
     htc_host_keys        *keys = NULL;
     htc_host_keys_options ko = { .size = sizeof ko, .key_path = j->o->key, .ring_path = j->o->ring, .role = HTC_KEY_HOST, .look_ns = HTC_SECOND };
     htc_host_keys_dial_options to = { .size = sizeof to, .address = j->o->join, .name = j->o->server, .refused = refused, .refused_ctx = j };
-    const char *const args[] = { "--gateway", j->o->join, "--key", key, "--ring", ring, "--at", j->at, j->o->server ? "--server" : NULL, j->o->server, NULL };
+    const char           *args[12] = { "--gateway", j->o->join, "--key", key, "--ring", ring };
+    size_t                n = 6;
     htc_gateway_host_options hands_options = { .size = sizeof hands_options, .state_dir = htc_state_dir(d->state), .agent_path = own_program(j),
                                                .config_path = j->o->config, .environ = (const char *const *)environ, .agent_args = args };
     htc_agent_host_node(&options.memory, &options.cores, node);
     options.slots = j->slots = j->o->slots ? (uint32_t)strtoul(j->o->slots, NULL, 10) : options.cores;
-    htc_status s = own_address(j);
+    htc_status s = take_batch(j);
+    if (j->batch.system) { /* nodes are other machines than this */
+        options.cores = options.agent_slots = (uint32_t)htc_config_number(d->config, "batch.cores");
+        options.memory = 0;
+    }
+    if (s == HTC_OK && j->o->at)
+        snprintf(j->at, sizeof j->at, "%s", j->o->at);
+    else if (s == HTC_OK)
+        s = join_own_address(d, j->o->join, "--join", j->at);
+    if (!j->batch.system) { /* a node finds out where it is */
+        args[n++] = "--at";
+        args[n++] = j->at;
+    }
+    if (j->o->server) {
+        args[n++] = "--server";
+        args[n++] = j->o->server;
+    }
+    hands_options.batch = j->batch.system ? &j->batch : NULL;
     if (s == HTC_OK && (!realpath(j->o->key, key) || !realpath(j->o->ring, ring)))
         s = wrong(d, HTC_EINPUT, "htc keys join makes both", "the files of --key and --ring have to be there");
     hands_options.apart = htc_gateway_host_apart(htc_state_dir(d->state), htc_config_number(d->config, "task.others_as_owner") != 0, geteuid() == 0, j->why);
@@ -187,6 +224,8 @@ static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
         s = htc_host_keys_open(j->host, &ko, &keys, &d->error);
     if (s == HTC_OK)
         s = htc_host_keys_dial(keys, &to, &options.peer, &d->error);
+    options.agents = j->batch.agents;
+    options.count = j->batch.count;
     if (s == HTC_OK)
         s = htc_joined_create(&d->env, &options, joined);
     if (s == HTC_OK)

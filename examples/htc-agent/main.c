@@ -183,15 +183,23 @@ int main(int argc, char **argv)
 {
     htc_daemon         d = { .name = "htc-agent" };
     htc_daemon_options o = { 0 };
-    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcansuiUGCJgkrNA", &o);
+    char               at[JOIN_ADDRESS_MAX];
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcansuiUGCJgkrNAB", &o);
     if (s == HTC_OK && o.join) {
         o.create = 1;
         s = join_check(&d, &o);
     } else if (s == HTC_OK && !o.agent) {
         snprintf(d.error.text, sizeof d.error.text, "--agent is missing: the gateway starts agents, people need not, but for --join");
         s = HTC_EUSAGE;
-    } else if (s == HTC_OK && o.gateway && !(o.key && o.ring && o.at)) {
-        snprintf(d.error.text, sizeof d.error.text, "--gateway needs --key, --ring and --at: htc-agent --join starts such agents");
+    } else if (s == HTC_OK && o.gateway && !(o.key && o.ring)) {
+        snprintf(d.error.text, sizeof d.error.text, "--gateway needs --key and --ring: htc-agent --join starts such agents");
+        s = HTC_EUSAGE;
+    } else if (s == HTC_OK && o.gateway && !o.at) {
+        s = join_own_address(&d, o.gateway, "--gateway", at);
+        o.at = at;
+    }
+    if (s == HTC_OK && o.batch && !o.join) {
+        snprintf(d.error.text, sizeof d.error.text, "--batch goes with --join");
         s = HTC_EUSAGE;
     }
     if (!o.site)

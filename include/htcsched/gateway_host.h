@@ -19,6 +19,19 @@ typedef struct htc_gateway_host htc_gateway_host;
 /** The most of htc_gateway_host_options.agent_args. */
 #define HTC_GATEWAY_HOST_ARGS_MAX 16
 
+/** A batch system whose jobs the agents are. */
+typedef struct htc_gateway_host_batch {
+    size_t      size;   /**< sizeof(htc_gateway_host_batch) */
+    const char *system; /**< "slurm": sbatch, squeue and scancel; "sge": qsub, qstat and qdel; found on PATH */
+    const char *words;  /**< more words for the command that submits, separated by blanks: "--partition long"; NULL: none */
+    uint32_t    steps;  /**< agents that are submitted together, at most; 0: 64 */
+    uint32_t    submits_per_s; /**< commands that submit, at most; 0: 1 */
+    htc_ns      time_ns;   /**< wall time that is asked for; 0: what the batch system gives */
+    htc_ns      period_ns; /**< between two looks at all jobs, by one command; 0: 6 s */
+    uint64_t    agents[1024]; /**< out: agents that an earlier process has submitted and that may be there */
+    uint32_t    count;     /**< out: how many */
+} htc_gateway_host_batch;
+
 /** Where things are. */
 typedef struct htc_gateway_host_options {
     size_t      size;       /**< sizeof(htc_gateway_host_options) */
@@ -32,6 +45,9 @@ typedef struct htc_gateway_host_options {
     uint64_t    uploads_max; /**< data.uploads_max: bytes that unfinished uploads may come to, as announced; 0: 64 GiB */
     const char *const *agent_args; /**< more words for the program, behind the others, at most HTC_GATEWAY_HOST_ARGS_MAX; NULL at the end; kept.
                                         NULL: none. Since: 0.2 */
+    htc_gateway_host_batch *batch; /**< agents are jobs of this batch system instead of processes of this machine: each is an element of an array job
+                                        that runs agent_path on a node, which sees state_dir under the same path. Which jobs there are is kept in
+                                        state_dir/batch, so that a later process goes on with them. Filled in where it says so. NULL: none. Since: 0.2 */
 } htc_gateway_host_options;
 
 /** Room for the sentence of htc_gateway_host_apart. */

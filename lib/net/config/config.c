@@ -22,7 +22,7 @@
 #define SITES_MAX 256
 #define LIST_MAX 1024
 
-typedef enum kind { LOOPBACK = 1, ADDRESS, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS, REAL } kind;
+typedef enum kind { LOOPBACK = 1, ADDRESS, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS, REAL, TEXT } kind;
 
 /* allowed: for people, and for CHOICE the very list (separated by |). min and max: NUMBER, SIZE; SECONDS in seconds. */
 static const struct key {
@@ -74,6 +74,13 @@ static const struct key {
     { "data.cache_max", SIZE, "1G", "1M to 1024T", 1048576, 1125899906842624.0 },
     { "data.uploads_max", SIZE, "64G", "1M to 1024T", 1048576, 1125899906842624.0 },
     { "data.output", CHOICE, "local", "local", 0, 0 },
+    { "batch.system", CHOICE, "none", "none|slurm|sge", 0, 0 },
+    { "batch.options", TEXT, "", "more words for the command that submits", 0, 0 },
+    { "batch.cores", NUMBER, "1", "1 to 64", 1, 64 },
+    { "batch.steps", NUMBER, "64", "1 to 1024", 1, 1024 },
+    { "batch.submits_per_s", NUMBER, "1", "1 to 50", 1, 50 },
+    { "batch.time_s", SECONDS, "0", "0 (what the batch system gives) to 31536000 seconds", 0, 31536000 },
+    { "batch.period_s", SECONDS, "6", "0.1 to 3600 seconds", 0.1, 3600 },
     { "log.level", CHOICE, "info", "error|warn|info|debug", 0, 0 },
     { "log.bytes_max", SIZE, "8M", "4K to 1T", 4096, 1099511627776.0 },
     { "log.files_max", NUMBER, "4", "1 to 100", 1, 100 },
@@ -194,6 +201,7 @@ static int value_of(const struct key *k, const char *text, double *out)
     *out = 0;
     switch ((kind)k->kind) {
     case LIST:
+    case TEXT:
         return 0;
     case LOOPBACK:
         return loopback_of(text);
@@ -327,7 +335,7 @@ static htc_status unknown(const char *key, htc_error *error)
         }
     if (at == 0)
         snprintf(error->hint, sizeof error->hint,
-                 "sections are server, fair, agent, task, split, db, data, monitor, log and site.NAME");
+                 "sections are server, fair, agent, task, split, db, data, batch, monitor, log and site.NAME");
     return status;
 }
 

@@ -208,9 +208,7 @@ void htc__agents_free(htc_gateway_host *g)
 /* --- launching --- */
 
 typedef struct launch {
-    char        agent[32], slot[16], slots[16], site[128], user[128], uid[16], gid[16];
-    uint32_t    place; /* htc__place_kind */
-    const char *argv[26 + HTC_GATEWAY_HOST_ARGS_MAX];
+    htc__launch what;
     int         in, out, report;
 } launch;
 
@@ -225,7 +223,7 @@ static void __attribute__((noreturn)) become_agent(const htc_gateway_host *g, co
     setsid();
     if (dup2(l->in, 0) >= 0 && dup2(l->out, 1) >= 0 && dup2(l->out, 2) >= 0 &&
         close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
-        execve(g->agent_path, (char *const *)(uintptr_t)l->argv, (char *const *)(uintptr_t)g->environ);
+        execve(g->agent_path, (char *const *)(uintptr_t)l->what.argv, (char *const *)(uintptr_t)g->environ);
     int     why = errno;
     ssize_t n = write(l->report, &why, sizeof why);
     _exit(n == (ssize_t)sizeof why ? 127 : 126);
@@ -240,7 +238,7 @@ static pid_t start(const htc_gateway_host *g, launch *l)
     if (pipe2(report, O_CLOEXEC) != 0)
         return -1;
     /* What an agent says before its own log is open; no terminal or pipe of ours is held open by it. */
-    snprintf(path, sizeof path, "%s/log/agent-%s.%s.out", g->state_dir, l->site, l->slot);
+    snprintf(path, sizeof path, "%s/log/agent-%s.%s.out", g->state_dir, l->what.site, l->what.slot);
     l->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     l->out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (l->out < 0)
@@ -270,7 +268,7 @@ static pid_t start(const htc_gateway_host *g, launch *l)
 }
 
 /* Under root each agent is told whom to become, root included: then its slot is made anew for that uid. */
-static void name_arguments(const htc_gateway_host *g, launch *l)
+static void name_arguments(const htc_gateway_host *g, htc__launch *l)
 {
     const char *words[] = { g->agent_path, "--dir", g->state_dir, "--agent", l->agent, "--slot", l->slot, "--slots", l->slots,
                             "--user", l->user, "--site", l->site };
@@ -304,29 +302,40 @@ static int can_place(const htc_gateway_host *g, uint32_t place, uint32_t uid, ui
     return 0;
 }
 
+htc_status htc__launch_read(const htc_gateway_host *g, htc_reader *body, htc__launch *l)
+{
+    *l = (htc__launch){ .slots_n = 1 };
+    htc_get_str(body, l->site, sizeof l->site);
+    l->id = htc_get_u64(body);
+    uint32_t slot = htc_get_u32(body);
+    htc_get_str(body, l->user, sizeof l->user);
+    l->place = htc_get_u8(body);
+    uint32_t uid = htc_get_u32(body), gid = htc_get_u32(body);
+    if (htc_reader_left(body)) /* not said where an agent never has more */
+        l->slots_n = htc_get_u32(body);
+    if (htc_reader_done(body) != HTC_OK || l->slots_n == 0)
+        return HTC_EPROTO;
+    if (!can_place(g, l->place, uid, gid))
+        return HTC_EDENIED;
+    int own = l->place == HTC_PLACE_OWNER;
+    snprintf(l->uid, sizeof l->uid, "%" PRIu32, own ? 0 : uid);
+    snprintf(l->gid, sizeof l->gid, "%" PRIu32, own ? 0 : gid);
+    snprintf(l->agent, sizeof l->agent, "%" PRIu64, l->id);
+    snprintf(l->slot, sizeof l->slot, "%" PRIu32, slot);
+    snprintf(l->slots, sizeof l->slots, "%" PRIu32, l->slots_n);
+    name_arguments(g, l);
+    return HTC_OK;
+}
+
 htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body)
 {
-    launch   l = { .in = -1, .out = -1 };
-    htc_buf  answer;
-    char     text[300];
-    htc_get_str(body, l.site, sizeof l.site);
-    uint64_t agent = htc_get_u64(body);
-    uint32_t slot = htc_get_u32(body);
-    htc_get_str(body, l.user, sizeof l.user);
-    l.place = htc_get_u8(body);
-    uint32_t uid = htc_get_u32(body), gid = htc_get_u32(body);
-    uint32_t slots = htc_reader_left(body) ? htc_get_u32(body) : 1; /* not said where an agent never has more */
-    if (htc_reader_done(body) != HTC_OK)
-        return HTC_EPROTO;
-    if (!can_place(g, l.place, uid, gid))
-        return HTC_EDENIED;
-    int own = l.place == HTC_PLACE_OWNER;
-    snprintf(l.uid, sizeof l.uid, "%" PRIu32, own ? 0 : uid);
-    snprintf(l.gid, sizeof l.gid, "%" PRIu32, own ? 0 : gid);
-    snprintf(l.agent, sizeof l.agent, "%" PRIu64, agent);
-    snprintf(l.slot, sizeof l.slot, "%" PRIu32, slot);
-    snprintf(l.slots, sizeof l.slots, "%" PRIu32, slots);
-    name_arguments(g, &l);
+    launch     l = { .in = -1, .out = -1 };
+    htc_buf    answer;
+    char       text[300];
+    htc_status status = htc__launch_read(g, body, &l.what);
+    if (status != HTC_OK)
+        return status;
+    uint64_t agent = l.what.id;
     pid_t pid = start(g, &l);
     if (pid < 0) {
         int why = errno;
@@ -342,7 +351,7 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
                       "process %ld cannot be watched -> rely on heartbeats", (long)pid);
     htc_buf_init(&answer, g->env, 256);
     put_launched(&answer, pid);
-    htc_status status = htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, answer.status, htc_buf_bytes(&answer));
+    status = htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, answer.status, htc_buf_bytes(&answer));
     htc_buf_free(&answer);
     return status;
 }

@@ -180,8 +180,8 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     htc_reader        r = htc_reader_of(body);
     (void)host;
     switch (op) {
-    case HTC_CALL_LAUNCH: return htc__agent_launch(g, tag, &r);
-    case HTC_CALL_KILL_AGENT: return htc__agent_kill(g, &r);
+    case HTC_CALL_LAUNCH: return g->batch ? htc__batch_host_launch(g, tag, &r) : htc__agent_launch(g, tag, &r);
+    case HTC_CALL_KILL_AGENT: return g->batch ? htc__batch_host_kill(g, &r) : htc__agent_kill(g, &r);
     case HTC_CALL_WATCH_AGENT: return htc__agent_watch(g, tag, &r);
     case HTC_CALL_JOB_PLACE: return htc__job_place(g, &r);
     case HTC_CALL_RANDOM: return random_bytes(g, tag, &r);
@@ -258,6 +258,7 @@ static void on_host_end(void *ctx)
     if (g->host)
         g->host->is_known = NULL;
     htc__agents_free(g);
+    htc__batch_host_free(g);
     if (g->look)
         event_free(g->look);
     g->look = NULL;
@@ -308,17 +309,22 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
     g->apart = o.apart;
     pthread_mutex_init(&g->blobs, NULL);
     g->agent_path = strdup(o.agent_path);
-    g->config_path = o.config_path ? strdup(o.config_path) : NULL;
-    g->state_dir = realpath(o.state_dir, NULL);
+    g->config_path = o.config_path ? realpath(o.config_path, NULL) : NULL; /* agents may begin elsewhere */
     htc_status status = HTC_OK;
-    if (!g->state_dir)
+    if (o.config_path && !g->config_path)
+        status = htc__error(error, HTC_ECONFIG, "cannot read the configuration %s: %s", o.config_path, strerror(errno));
+    g->state_dir = realpath(o.state_dir, NULL);
+    if (status == HTC_OK && !g->state_dir)
         status = htc__error(error, HTC_ENOTFOUND, "no state directory %s: %s", o.state_dir, strerror(errno));
-    else if (!g->agent_path || (o.config_path && !g->config_path))
+    else if (status == HTC_OK && !g->agent_path)
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK)
         status = make_places(g, error);
     if (status == HTC_OK && g->apart == HTC_APART_UID)
         status = htc__places_share(g, error);
+    g->host = host;
+    if (status == HTC_OK && o.batch)
+        status = htc__batch_host_create(g, &o, error);
     struct timeval tv = htc__timeval(LOOK_EVERY);
     if (status == HTC_OK && (!(g->look = evtimer_new(host->base, on_look, g)) || event_add(g->look, &tv) != 0))
         status = htc__error(error, HTC_ENOMEM, "out of memory");
@@ -328,7 +334,6 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
         return status;
     }
     remove_unfinished(g);
-    g->host = host;
     g->hook = (htc__hook){ on_host_end, g, NULL };
     htc__host_hook(host, &g->hook);
     htc_host_on_call(host, on_call, g);

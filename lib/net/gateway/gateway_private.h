@@ -12,6 +12,7 @@
 
 typedef struct htc__job   htc__job;
 typedef struct htc__agent htc__agent;
+typedef struct htc__batch_host htc__batch_host;
 
 /* An upload that is not complete. What it is announced to take is set aside for it. */
 typedef struct htc__upload {
@@ -31,6 +32,7 @@ struct htc_gateway_host {
     uint64_t           blob_bytes_max;
     uint32_t           apart; /* htc_apart */
     htc__agent        *agents;
+    htc__batch_host   *batch;      /* NULL: agents are processes of this machine */
     struct event      *look;       /* stopped agents, the disk */
     int                disk_full;
     int                place_missing; /* a place of outputs could not be made: the gateway is to ask again */
@@ -67,6 +69,24 @@ void       htc__content_touch(int blobs, const char *hex);
 htc_status htc__content_touch_all(htc__job *j, htc_reader *r);
 htc_status htc__content_sweep(htc__job *j, htc_reader *r);
 htc_status htc__disk_use(htc__job *j, htc_reader *r);
+
+/* What HTC_CALL_LAUNCH asks for, and the command line of htc-agent that does it. */
+typedef struct htc__launch {
+    uint64_t    id;
+    uint32_t    slots_n;
+    uint32_t    place; /* htc__place_kind */
+    char        agent[32], slot[16], slots[16], site[128], user[128], uid[16], gid[16];
+    const char *argv[26 + HTC_GATEWAY_HOST_ARGS_MAX];
+} htc__launch;
+
+/* l is not to be moved: argv points into it. HTC_EPROTO; HTC_EDENIED: this host cannot keep that user's tasks apart. */
+htc_status htc__launch_read(const htc_gateway_host *g, htc_reader *body, htc__launch *l);
+
+/* agents_batch.c: agents as jobs of a batch system */
+htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_options *options, htc_error *error);
+void       htc__batch_host_free(htc_gateway_host *g);
+htc_status htc__batch_host_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
+htc_status htc__batch_host_kill(htc_gateway_host *g, htc_reader *body);
 
 /* agents_fork.c */
 htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
