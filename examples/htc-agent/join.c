@@ -175,6 +175,7 @@ static htc_status take_batch(joining *j)
                                          .steps = (uint32_t)htc_config_number(c, "batch.steps"),
                                          .submits_per_s = (uint32_t)htc_config_number(c, "batch.submits_per_s"),
                                          .time_ns = htc_config_ns(c, "batch.time_s"),
+                                         .drain_ns = htc_config_ns(c, "batch.drain_s"),
                                          .period_ns = htc_config_ns(c, "batch.period_s") };
     return HTC_OK;
 }

@@ -143,6 +143,8 @@ typedef enum htc_event {
                                        cannot tell says nothing */
     HTC_EVENT_AGENT_WAITS = 67,   /**< to a gateway: u64 agent, bytes handle, str what for: it is launched and waits to begin, as a job in a queue does;
                                        "": it has begun. Since: 0.2 */
+    HTC_EVENT_AGENT_EXPIRES = 68, /**< to a gateway: u64 agent, bytes handle: its time ends soon, as a job's wall time does: it is to finish what runs.
+                                       Since: 0.2 */
     HTC_EVENT_DISK = 65           /**< to a gateway: status HTC_OK or HTC_ENOSPC: the data directory can be written again, or is full. After HTC_OK
                                    the gateway asks again for the places of all open jobs */
 } htc_event;

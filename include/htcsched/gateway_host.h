@@ -27,6 +27,7 @@ typedef struct htc_gateway_host_batch {
     uint32_t    steps;  /**< agents that are submitted together, at most; 0: 64 */
     uint32_t    submits_per_s; /**< commands that submit, at most; 0: 1 */
     htc_ns      time_ns;   /**< wall time that is asked for; 0: what the batch system gives */
+    htc_ns      drain_ns;  /**< this long before its wall time ends an agent begins nothing more, and another one is launched; 0: a tenth of time_ns */
     htc_ns      period_ns; /**< between two looks at all jobs, by one command; 0: 6 s */
     uint64_t    agents[1024]; /**< out: agents that an earlier process has submitted and that may be there */
     uint32_t    count;     /**< out: how many */

@@ -108,7 +108,7 @@ def listing(system, where):
     jobs = [] if has(where, 'forgets') else jobs_of(where)
     if system == 'slurm':
         for j in jobs:
-            print('%d_%d|%s|%s|%s' % (j['job'], j['index'], shown[j['state']][0], j['name'], shown[j['state']][1]))
+            print('%d_%d|%s|%s|UNLIMITED|%s' % (j['job'], j['index'], shown[j['state']][0], j['name'], shown[j['state']][1]))
         return
     print("<?xml version='1.0'?>\n<job_info>\n<queue_info>")
     for j in jobs:

@@ -25,6 +25,7 @@ typedef struct world {
     htc_ns   now;
     element  all[JOBS];
     uint32_t count, jobs, commands, looks, submits;
+    const char *left; /* of the wall time of what runs, as Slurm says it */
     uint32_t nonce, forgotten; /* forgotten: looks in a row that showed nothing, though something was there */
 } world;
 
@@ -93,7 +94,7 @@ static void print_element(const world *w, const element *e, char *out, size_t ca
                  e->job, w->nonce, e->submission, sge[e->state], e->index);
     } else if (!w->sge) {
         const char *form = slurm[e->state], *bar = strchr(form, '|');
-        snprintf(out, cap, "%u_%u|%.*s|htc-%08x.%lu%s\n", e->job, e->index, (int)(bar - form), form, w->nonce, e->submission, strrchr(form, '|'));
+        snprintf(out, cap, "%u_%u|%.*s|htc-%08x.%lu|%s%s\n", e->job, e->index, (int)(bar - form), form, w->nonce, e->submission, e->state == 1 ? w->left : "UNLIMITED", strrchr(form, '|'));
     }
 }
 
@@ -105,7 +106,7 @@ static void look(world *w, char *out, size_t cap)
     if (w->sge)
         n += (size_t)snprintf(out, cap, "<job_info><queue_info>");
     else
-        n += (size_t)snprintf(out, cap, "77|RUNNING|somebody's own job|None\n");
+        n += (size_t)snprintf(out, cap, "77|RUNNING|somebody's|own job|1:00|None\n");
     for (uint32_t i = 0; i < w->count; i++)
         if (w->all[i].state < 4) {
             char one[400] = "";
@@ -232,7 +233,7 @@ static void campaign(uint64_t seed, int sge, int wrong)
     static known k[AGENTS];
     htc_env      env = { .size = sizeof env };
     uint32_t     launched = 0;
-    w = (world){ .sge = sge, .wrong = wrong, .rng = { seed }, .now = HTC_SECOND };
+    w = (world){ .left = "UNLIMITED", .sge = sge, .wrong = wrong, .rng = { seed }, .now = HTC_SECOND };
     memset(k, 0, sizeof k);
     htc__batch *b = create(&w, &env);
     for (int steps = 0; steps < 100000; steps++) {
@@ -295,7 +296,7 @@ Test(batch, what_is_killed_is_cancelled)
     htc__batch_run   r;
     htc__batch_event e;
     int              cancels = 0;
-    w = (world){ .rng = { 5 }, .now = HTC_SECOND };
+    w = (world){ .left = "UNLIMITED", .rng = { 5 }, .now = HTC_SECOND };
     htc__batch *b = create(&w, &env);
     cr_assert(eq(int, htc__batch_launch(b, 1, 8, 1, "'agent' '1'", w.now), HTC_OK));
     htc__batch_kill(b, 1, w.now);
@@ -324,6 +325,48 @@ Test(batch, what_is_killed_is_cancelled)
     htc__batch_destroy(b);
 }
 
+/* An agent is told in time that its job's wall time ends: what the batch system says is left counts more than what was asked for. */
+Test(batch, agents_stop_ahead_of_the_wall_time)
+{
+    for (int form = 0; form < 3; form++) {
+        static world       w;
+        htc_env            env = { .size = sizeof env };
+        htc__batch_run     r;
+        htc__batch_event   e;
+        htc__batch        *b = NULL;
+        htc__batch_options o = { .system = form == 2 ? "sge" : "slurm", .nonce = 1, .user = "olga", .log_dir = "/d", .time_ns = 3600 * HTC_SECOND };
+        htc_ns             told[2] = { 0 };
+        w = (world){ .left = form == 1 ? "10:00" : "UNLIMITED", .sge = form == 2, .rng = { 7 }, .now = HTC_SECOND };
+        cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
+        for (uint32_t i = 0; i < 2; i++) {
+            char command[64];
+            snprintf(command, sizeof command, "'agent' '%u'", i);
+            cr_assert(eq(int, htc__batch_launch(b, i, i + 7, 1, command, w.now), HTC_OK));
+        }
+        for (htc_ns begun = 0; w.now < 3700 * HTC_SECOND && !(told[0] && told[1]); pass(&w, htc__batch_deadline(b))) {
+            while (htc__batch_command(b, w.now, &r)) {
+                carry_out(&w, b, &r);
+                for (uint32_t i = 0; i < w.count && w.now > 60 * HTC_SECOND; i++) {
+                    w.all[i].state = 1; /* both begin after a minute, and go on */
+                    w.all[i].next = HTC_NEVER;
+                    begun = begun ? begun : w.now;
+                }
+                for (uint32_t i = 0; i < w.count && !begun; i++)
+                    w.all[i].next = HTC_NEVER;
+            }
+            while (htc__batch_next_event(b, &e))
+                if (e.kind == HTC__BATCH_EXPIRES)
+                    told[e.agent] = w.now - begun;
+        }
+        htc_ns time = (form == 1 ? 600 : 3600) * HTC_SECOND;
+        for (int i = 0; i < 2; i++) {
+            cr_expect(told[i] > time / 2 && told[i] < time - time / 10 + 20 * HTC_SECOND, "form %d: agent %d is told after %.0f s", form, i, (double)told[i] / 1e9);
+        }
+        cr_expect(told[0] != told[1], "all end at once");
+        htc__batch_destroy(b);
+    }
+}
+
 /* A thousand agents in a minute take few commands. */
 Test(batch, commands_do_not_grow_with_agents)
 {
@@ -332,7 +375,7 @@ Test(batch, commands_do_not_grow_with_agents)
     uint32_t     asked = 0;
     htc__batch_options o = { .system = "slurm", .nonce = 1, .user = "olga", .log_dir = "/d/log", .steps = 1024, .submits_per_s = 1 };
     htc__batch        *b = NULL;
-    w = (world){ .rng = { 1 }, .now = HTC_SECOND };
+    w = (world){ .left = "UNLIMITED", .rng = { 1 }, .now = HTC_SECOND };
     cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
     for (uint32_t i = 0; i < 1000; i++) {
         char command[64];
@@ -367,7 +410,7 @@ Test(batch, a_later_process_goes_on)
     uint64_t       agents[HTC__BATCH_AGENTS_MAX];
     uint32_t       count = 0;
     htc__batch_run r;
-    w = (world){ .rng = { 3 }, .now = HTC_SECOND };
+    w = (world){ .left = "UNLIMITED", .rng = { 3 }, .now = HTC_SECOND };
     htc__batch *b = create(&w, &env);
     for (uint32_t i = 0; i < 5; i++) {
         char command[64];
@@ -432,10 +475,11 @@ Test(batch, what_they_print)
     cr_expect(eq(int, htc__batch_sge.read_submitted(htc_bytes_of("7.1-10:1\n"), job), HTC_OK));
     cr_expect(eq(str, job, "7"));
     cr_expect(eq(int, htc__batch_sge.read_submitted(htc_bytes_of("7\n"), job), HTC_EFORMAT), "that is no array");
-    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("5_2|PENDING|htc-a.3|DependencyNeverSatisfied\n9|RUNNING|a|b|c\n7_0|RUNNING|htc-a.x|None\n"),
+    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("5_2|PENDING|htc-a.3|1-02:00:01|DependencyNeverSatisfied\n9|RUNNING|a|b|c|1:00|d\n7_0|RUNNING|htc-a.x|INVALID|None\n"),
                                                  "htc-a.", take, &r), HTC_OK));
     cr_expect(eq(u32, r.count, 1) && eq(u64, r.last.submission, 3) && eq(u32, r.last.index, 2) && eq(int, r.last.state, BATCH_JOB_HELD));
-    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("5_2|PENDING|htc-a.3|Resou"), "htc-a.", take, &r), HTC_EFORMAT), "cut off");
+    cr_expect(eq(u64, r.last.left, (26 * 3600 + 1) * HTC_SECOND));
+    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("5_2|PENDING|htc-a.3|1:00|Resou"), "htc-a.", take, &r), HTC_EFORMAT), "cut off");
     cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("squeue: error\n"), "htc-a.", take, &r), HTC_EFORMAT));
     cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<job_info/>"), "htc-a.", take, &r), HTC_EFORMAT));
     cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<html><body/></html>"), "htc-a.", take, &r), HTC_EFORMAT));

@@ -375,7 +375,7 @@ Test(gateway_joined, an_agent_in_a_queue_is_waited_for)
 {
     uint64_t  agents[3];
     far_host *h = join_batch(agents);
-    h->m.waits[0] = 1;
+    h->m.phases[0] = 1;
     for (int i = 0; i < 700; i++) {
         say_hello(h);
         rig_pass(&r, HTC_SECOND);
@@ -385,7 +385,7 @@ Test(gateway_joined, an_agent_in_a_queue_is_waited_for)
         }
     }
     cr_expect(eq(str, state_of(agents[0]), "queued"));
-    h->m.waits[0] = 0;
+    h->m.phases[0] = 0;
     for (int i = 0; i < 590; i++) {
         say_hello(h);
         rig_pass(&r, HTC_SECOND - 100 * HTC_MS);
@@ -403,12 +403,36 @@ Test(gateway_joined, an_agent_in_a_queue_is_taken_out_when_nothing_is_left_for_i
 {
     uint64_t  agents[3];
     far_host *h = join_batch(agents);
-    h->m.waits[2] = 1;
+    h->m.phases[2] = 1;
     say_hello(h);
     cr_expect(eq(u64, killed(h), 0), "something is left to do");
     json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"cancel\",\"id\":1}"));
     rig_pass(&r, 100 * HTC_MS);
     cr_expect(eq(u64, killed(h), agents[2]));
+    books();
+}
+
+/* Its job's wall time ends: it finishes what runs, whoever needs slots, and another one is asked for at once. */
+Test(gateway_joined, an_agent_whose_time_ends_drains_for_good)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    uint32_t  slots;
+    char      user[64];
+    hand      a = register_on(agents[0], "far", 1);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    h->m.slots = 4; /* room for one more */
+    h->m.phases[0] = HTC_JOINED_EXPIRES;
+    say_hello(h);
+    const rig_message *m = rig_newest(&r, a.peer, HTC_WIRE_DRAIN);
+    cr_assert(m != NULL, "it is not drained");
+    cr_expect(eq(str, state_of(agents[0]), "draining"));
+    cr_expect(asked(h, &slots, user) > agents[2], "nobody takes its place");
+    for (int i = 0; i < 2; i++) {
+        say_hello(h);
+        rig_pass(&r, 500 * HTC_MS);
+    }
+    cr_expect(eq(str, state_of(agents[0]), "draining"), "it is let go on");
     books();
 }
 

@@ -80,6 +80,7 @@ static const struct key {
     { "batch.steps", NUMBER, "64", "1 to 1024", 1, 1024 },
     { "batch.submits_per_s", NUMBER, "1", "1 to 50", 1, 50 },
     { "batch.time_s", SECONDS, "0", "0 (what the batch system gives) to 31536000 seconds", 0, 31536000 },
+    { "batch.drain_s", SECONDS, "0", "0 (a tenth of batch.time_s) to 31536000 seconds", 0, 31536000 },
     { "batch.period_s", SECONDS, "6", "0.1 to 3600 seconds", 0.1, 3600 },
     { "log.level", CHOICE, "info", "error|warn|info|debug", 0, 0 },
     { "log.bytes_max", SIZE, "8M", "4K to 1T", 4096, 1099511627776.0 },

@@ -70,7 +70,8 @@ static void tell(htc__batch_host *h, uint32_t event, uint64_t agent, const char 
     htc_buf_init(&body, h->gateway->env, 512);
     htc_put_u64(&body, agent);
     put_handle(&body, agent);
-    htc_put_str(&body, text);
+    if (text)
+        htc_put_str(&body, text);
     if (body.status == HTC_OK)
         htc_host_event(h->gateway->host, event, HTC_OK, htc_buf_bytes(&body));
     htc_buf_free(&body);
@@ -84,6 +85,7 @@ static void on_event(htc__batch_host *h, const htc__batch_event *e)
     case HTC__BATCH_REFUSED: htc_host_answer(h->gateway->host, HTC_CALL_LAUNCH, e->ctx, HTC_EREFUSED, htc_bytes_of(e->text)); break;
     case HTC__BATCH_WAITS: tell(h, HTC_EVENT_AGENT_WAITS, e->agent, e->text[0] ? e->text : "queued"); break;
     case HTC__BATCH_RUNS: tell(h, HTC_EVENT_AGENT_WAITS, e->agent, ""); break;
+    case HTC__BATCH_EXPIRES: tell(h, HTC_EVENT_AGENT_EXPIRES, e->agent, NULL); break;
     case HTC__BATCH_ENDED:
         last_words(h, e, words, sizeof words);
         snprintf(how, sizeof how, "%s%s%s", e->text, e->text[0] && words[0] ? ": " : "", words);
@@ -130,13 +132,10 @@ static void pump(htc__batch_host *h)
 {
     htc__batch_event e;
     htc__batch_run   r;
+    while (htc__batch_command(h->batch, htc_host_now(), &r))
+        run(h, &r);
     while (htc__batch_next_event(h->batch, &e))
         on_event(h, &e);
-    while (!h->program && htc__batch_command(h->batch, htc_host_now(), &r)) {
-        run(h, &r);
-        while (htc__batch_next_event(h->batch, &e))
-            on_event(h, &e);
-    }
     htc_ns at = htc__batch_deadline(h->batch), now = htc_host_now();
     if (at == HTC_NEVER) {
         event_del(h->timer);
@@ -236,7 +235,7 @@ htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_op
     snprintf(h->log_dir, sizeof h->log_dir, "%.3900s/log", g->state_dir);
     snprintf(h->journal, sizeof h->journal, "%.3900s/batch", g->state_dir);
     htc__batch_options b = { .system = o->system, .nonce = randombytes_random(), .user = h->user, .words = o->words, .log_dir = h->log_dir,
-                             .steps = o->steps, .submits_per_s = o->submits_per_s, .time_ns = o->time_ns, .period_ns = o->period_ns };
+                             .steps = o->steps, .submits_per_s = o->submits_per_s, .time_ns = o->time_ns, .drain_ns = o->drain_ns, .period_ns = o->period_ns };
     htc_status status = user_name(h->user, sizeof h->user);
     if (status == HTC_OK)
         status = htc__batch_create(g->env, &b, &h->batch);

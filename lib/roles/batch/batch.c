@@ -23,7 +23,8 @@ typedef struct pilot {
     uint32_t cores, index; /* index: of its job's elements, from 0 */
     uint8_t  state;        /* pilot_state */
     uint8_t  told;         /* LAUNCHED, or it was recovered */
-    uint8_t  ran, killed, missing, seen;
+    uint8_t  ran, killed, missing, seen, expired;
+    htc_ns   expires_at; /* of one that runs */
     htc_ns   cancel_at; /* of a killed one: when it is to be cancelled (again) */
     char     job[HTC__BATCH_NAME_MAX]; /* "": not known yet */
     char    *command;
@@ -42,7 +43,7 @@ struct htc__batch {
     const batch_system *system;
     char               *user, *words, *log_dir;
     uint32_t            nonce, steps;
-    htc_ns              time_ns, period_ns, submit_every;
+    htc_ns              time_ns, drain_ns, period_ns, submit_every;
     uint64_t            submissions, runs; /* numbers given out */
     pilot              *pilots;
     uint32_t            count;
@@ -52,7 +53,8 @@ struct htc__batch {
     uint32_t            first_event, n_events;
     run_kind            run; /* under way */
     uint64_t            run_submission;
-    htc_ns              gather_at, submit_at, look_at;
+    htc_ns              gather_at, submit_at, look_at, looked_at; /* looked_at: when the newest good look began */
+    htc_ns              now_at; /* when the one under way did */
     uint32_t            bad_looks, rows;
     char                prefix[24], trouble[160];
     htc_buf             argv, script;
@@ -113,6 +115,7 @@ htc_status htc__batch_create(const htc_env *env, const htc__batch_options *o, ht
     b->nonce = o->nonce;
     b->steps = o->steps ? o->steps : 64;
     b->time_ns = o->time_ns;
+    b->drain_ns = o->drain_ns;
     b->period_ns = o->period_ns ? o->period_ns : 6 * HTC_SECOND;
     b->submit_every = HTC_SECOND / (o->submits_per_s ? o->submits_per_s : 1);
     name_prefix(b);
@@ -247,9 +250,25 @@ static htc_ns look_due(const htc__batch *b)
     return b->n_strays ? b->look_at : HTC_NEVER;
 }
 
+static htc_ns next_command(const htc__batch *b)
+{
+    return earlier(cancels_due(b), earlier(submit_due(b), look_due(b)));
+}
+
+static htc_ns expiry_due(const htc__batch *b)
+{
+    htc_ns at = HTC_NEVER;
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->pilots[i].expires_at && !b->pilots[i].expired)
+            at = earlier(at, b->pilots[i].expires_at);
+    return at;
+}
+
 htc_ns htc__batch_deadline(const htc__batch *b)
 {
-    return b->run != RUN_NONE ? HTC_NEVER : earlier(cancels_due(b), earlier(submit_due(b), look_due(b)));
+    if (b->run != RUN_NONE)
+        return expiry_due(b);
+    return earlier(expiry_due(b), next_command(b));
 }
 
 static void begin(htc__batch *b, run_kind kind)
@@ -315,10 +334,23 @@ static void submit(htc__batch *b)
                                                      .time_ns = b->time_ns });
 }
 
+static void expire(htc__batch *b, htc_ns now)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        pilot *p = &b->pilots[i];
+        if (!p->expires_at || p->expired || p->expires_at > now)
+            continue;
+        p->expired = 1;
+        tell(b, p, HTC__BATCH_EXPIRES, "");
+    }
+}
+
 int htc__batch_command(htc__batch *b, htc_ns now, htc__batch_run *out)
 {
-    if (htc__batch_deadline(b) > now)
+    expire(b, now);
+    if (b->run != RUN_NONE || next_command(b) > now)
         return 0;
+    b->now_at = now;
     if (cancels_due(b) <= now) {
         cancel(b, now);
     } else if (submit_due(b) <= now) {
@@ -396,7 +428,20 @@ static pilot *of_row(htc__batch *b, const batch_row *row)
     return NULL;
 }
 
-static void set_state(htc__batch *b, pilot *p, pilot_state state, const char *why)
+/* What is left is told, or follows from what was asked for: it began between the look before and this one. They do not all end at once: neighbours
+ * differ by up to a quarter of what they drain in. 0: nobody knows. */
+static htc_ns expiry_of(const htc__batch *b, const pilot *p, htc_ns left)
+{
+    htc_ns from = left ? b->now_at : b->looked_at;
+    if (!left && (!b->time_ns || !b->looked_at))
+        return 0;
+    left = left ? left : b->time_ns;
+    htc_ns drain = b->drain_ns ? b->drain_ns : left / 10;
+    drain += drain / 4 * (p->index % 16) / 16;
+    return from + (drain < left ? left - drain : 0);
+}
+
+static void set_state(htc__batch *b, pilot *p, pilot_state state, const batch_row *row)
 {
     char name[160];
     if (!p->told) {
@@ -405,10 +450,12 @@ static void set_state(htc__batch *b, pilot *p, pilot_state state, const char *wh
         tell(b, p, HTC__BATCH_LAUNCHED, name);
     }
     if (p->state != state && state == PILOT_WAITS)
-        tell(b, p, HTC__BATCH_WAITS, why);
+        tell(b, p, HTC__BATCH_WAITS, row->reason);
     else if (p->state != state)
         tell(b, p, HTC__BATCH_RUNS, "");
     p->state = (uint8_t)state;
+    if (state == PILOT_RUNS && !p->ran)
+        p->expires_at = expiry_of(b, p, row->left);
     p->ran |= state == PILOT_RUNS;
 }
 
@@ -426,8 +473,8 @@ static void on_row(void *ctx, const batch_row *row)
     p->seen = 1;
     snprintf(p->job, sizeof p->job, "%s", row->job);
     switch (row->state) {
-    case BATCH_JOB_WAITS: set_state(b, p, PILOT_WAITS, row->reason); break;
-    case BATCH_JOB_RUNS: set_state(b, p, PILOT_RUNS, ""); break;
+    case BATCH_JOB_WAITS: set_state(b, p, PILOT_WAITS, row); break;
+    case BATCH_JOB_RUNS: set_state(b, p, PILOT_RUNS, row); break;
     case BATCH_JOB_HELD:
         take_stray(b, row->job);
         snprintf(why, sizeof why, "held by the batch system (%s), and cancelled", row->reason);
@@ -476,6 +523,7 @@ static void looked(htc__batch *b, int exit_code, htc_bytes printed, htc_bytes er
     if (b->bad_looks)
         htc__log(&b->env, HTC_LOG_INFO, "%s answers again", b->system->name);
     b->bad_looks = 0;
+    b->looked_at = b->now_at;
     end_missing(b);
     b->trouble[0] = '\0';
     int soon = 0;

@@ -36,6 +36,7 @@ typedef struct htc__batch_options {
     uint32_t    steps;     /* agents in one job at most; 0: 64 */
     uint32_t    submits_per_s; /* at most; 0: 1 */
     htc_ns      time_ns;   /* wall time that is asked for; 0: none is named */
+    htc_ns      drain_ns;  /* before its end an agent begins nothing more; 0: a tenth of it */
     htc_ns      period_ns; /* between two looks; 0: 6 s */
 } htc__batch_options;
 
@@ -68,6 +69,7 @@ typedef enum htc__batch_event_kind {
     HTC__BATCH_REFUSED,      /* it is not; text: why */
     HTC__BATCH_WAITS,        /* in the queue; text: what for */
     HTC__BATCH_RUNS,
+    HTC__BATCH_EXPIRES,      /* the wall time of its job ends soon */
     HTC__BATCH_ENDED,        /* text: how; "": as far as is known, by itself */
 } htc__batch_event_kind;
 
@@ -100,6 +102,7 @@ typedef struct batch_row {
     uint64_t submission;
     uint32_t index;
     batch_job_state state;
+    htc_ns   left; /* of its wall time; 0: not told */
     char     reason[96];
 } batch_row;
 

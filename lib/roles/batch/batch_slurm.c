@@ -27,7 +27,7 @@ static void submit(htc_buf *words, const batch_submission *s)
 
 static void look(htc_buf *words, const char *user)
 {
-    htc__batch_words(words, "squeue --noheader --array --states all --format %i|%T|%j|%r --user");
+    htc__batch_words(words, "squeue --noheader --array --states all --format %i|%T|%j|%L|%r --user");
     htc__batch_word(words, user);
 }
 
@@ -95,17 +95,38 @@ static int is_state(const char *text)
     return text[0] && text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")] == '\0';
 }
 
-/* id|STATE|name|reason, id is JOB_INDEX of an array's element. A name may hold bars: ours has none. 0: this is no such line. */
+/* [[days-]hours:]minutes:seconds; 0: it is none. */
+static htc_ns read_left(const char *text)
+{
+    uint64_t part[4] = { 0 }, n = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p == '-' && n == 0)
+            part[0] = part[3], part[3] = 0;
+        else if (*p == ':')
+            part[1] = part[2], part[2] = part[3], part[3] = 0, n++;
+        else if (*p >= '0' && *p <= '9' && part[3] < 1000000)
+            part[3] = part[3] * 10 + (uint64_t)(*p - '0');
+        else
+            return 0;
+    }
+    return (((part[0] * 24 + part[1]) * 60 + part[2]) * 60 + part[3]) * HTC_SECOND;
+}
+
+/* id|STATE|name|time left|reason, id is JOB_INDEX of an array's element. A name may hold bars: ours has none. 0: this is no such line. */
 static int read_line(char *line, const char *prefix, batch_row *row, int *ours)
 {
-    char *state = strchr(line, '|'), *name = state ? strchr(state + 1, '|') : NULL, *reason = name ? strrchr(name + 1, '|') : NULL;
+    char *state = strchr(line, '|'), *name = state ? strchr(state + 1, '|') : NULL, *reason = name ? strrchr(name + 1, '|') : NULL, *left = NULL;
     int   n = 0;
-    if (!reason || line[0] < '0' || line[0] > '9')
+    if (reason) {
+        *reason++ = '\0';
+        left = strrchr(name + 1, '|');
+    }
+    if (!left || line[0] < '0' || line[0] > '9')
         return 0;
-    *state++ = *name++ = *reason++ = '\0';
+    *state++ = *name++ = *left++ = '\0';
     if (!is_state(state))
         return 0;
-    *row = (batch_row){ .state = state_of(state, reason) };
+    *row = (batch_row){ .state = state_of(state, reason), .left = read_left(left) };
     *ours = strlen(line) < sizeof row->job && line[strspn(line, "0123456789_")] == '\0' && sscanf(line, "%*[0-9]_%" SCNu32 "%n", &row->index, &n) == 1 && line[n] == '\0' &&
             htc__batch_number(name, strlen(name), prefix, &row->submission);
     snprintf(row->job, sizeof row->job, "%.60s", line);

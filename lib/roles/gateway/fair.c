@@ -40,7 +40,8 @@ static agent *newest_drain(htc_gateway *gw, const user *u)
 {
     agent *a, *next, *best = NULL;
     HASH_ITER(hh, gw->agents, a, next)
-    if (a->user == u && (a->draining || a->want < a->n_slots) && !a->stop && !gw->sites[a->site].leaving && a->state <= AGENT_READY && (!best || a->drain_order > best->drain_order))
+    if (a->user == u && (a->draining || a->want < a->n_slots) && !a->stop && !a->expires && !gw->sites[a->site].leaving && a->state <= AGENT_READY &&
+        (!best || a->drain_order > best->drain_order))
         best = a;
     return best;
 }

@@ -287,6 +287,7 @@ struct agent {
     uint8_t  state; /* agent_state */
     uint8_t  draining, stop, suspected;
     uint8_t  waits; /* it is launched, and has not begun: a job in a queue */
+    uint8_t  expires; /* its time ends soon: it drains, whatever comes */
     uint64_t drain_order;
     char     node[64];
     htc_ns   launched, heard, since; /* now */

@@ -149,18 +149,25 @@ static void compare(htc_gateway *gw, const site *s, const htc_joined_hello *m)
     }
 }
 
-/* One that waits in a queue is neither late nor silent. */
-static void take_waits(htc_gateway *gw, const site *s, const htc_joined_hello *m)
+/* One that waits in a queue is neither late nor silent: its time begins when it does not wait any more. */
+static void take_phase(htc_gateway *gw, agent *a, htc_joined_phase phase)
+{
+    if (a->state < AGENT_READY && (a->waits || phase == HTC_JOINED_WAITS))
+        a->since = a->heard = gw->now;
+    a->waits = a->state < AGENT_READY && phase == HTC_JOINED_WAITS;
+    if (phase != HTC_JOINED_EXPIRES || a->expires || a->stop || a->state >= AGENT_LEAVING)
+        return;
+    a->expires = 1;
+    if (!a->draining)
+        htc__gw_agent_drain(gw, a, 1);
+}
+
+static void take_phases(htc_gateway *gw, const site *s, const htc_joined_hello *m)
 {
     for (uint32_t i = 0; i < m->count; i++) {
         agent *a = htc__gw_agent(gw, m->agents[i]);
-        if (!a || &gw->sites[a->site] != s || a->state >= AGENT_READY)
-            continue;
-        if (a->waits && !m->waits[i])
-            a->since = a->heard = gw->now;
-        a->waits = m->waits[i];
-        if (a->waits)
-            a->since = a->heard = gw->now;
+        if (a && &gw->sites[a->site] == s)
+            take_phase(gw, a, (htc_joined_phase)m->phases[i]);
     }
 }
 
@@ -222,7 +229,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_joined_hello *m)
     s->heard = gw->now;
     measure(gw, s, m);
     compare(gw, s, m);
-    take_waits(gw, s, m);
+    take_phases(gw, s, m);
     if (m->leaving && !s->leaving) {
         s->leaving = 1;
         s->not_before = HTC_NEVER;

@@ -18,7 +18,7 @@
 typedef struct launched {
     uint64_t agent;
     uint32_t begun; /* 1: its process is there; 0: it is asked for */
-    uint8_t  waits; /* 1: not yet, but its host has taken it */
+    uint8_t  phase; /* htc_joined_phase */
     uint32_t len;
     uint8_t  handle[HTC_HANDLE_MAX];
 } launched;
@@ -151,7 +151,7 @@ static void say_hello(htc_joined *j)
     for (uint32_t i = 0; i < j->hello.count; i++)
     {
         j->hello.agents[i] = j->list[i].agent;
-        j->hello.waits[i] = j->list[i].waits;
+        j->hello.phases[i] = j->list[i].phase;
     }
     j->hello.leaving = j->leaving;
     htc_joined_hello_write(&j->buf, &j->hello);
@@ -338,18 +338,27 @@ static void agent_ended(htc_joined *j, htc_reader *r)
     say_hello(j);
 }
 
+static void set_phase(htc_joined *j, launched *l, htc_joined_phase phase)
+{
+    if (!l || l->phase == phase)
+        return;
+    l->phase = (uint8_t)phase;
+    say_hello(j);
+}
+
 static void agent_waits(htc_joined *j, htc_reader *r)
 {
     char      why[256];
     uint64_t  agent = htc_get_u64(r);
     htc_bytes handle = htc_get_bytes(r);
     htc_get_str(r, why, sizeof why);
-    launched *l = r->status == HTC_OK && handle.len ? find(j, agent) : NULL;
-    uint8_t   waits = why[0] != '\0';
-    if (!l || l->waits == waits)
-        return;
-    l->waits = waits;
-    say_hello(j);
+    set_phase(j, r->status == HTC_OK && handle.len ? find(j, agent) : NULL, why[0] ? HTC_JOINED_WAITS : HTC_JOINED_THERE);
+}
+
+static void agent_expires(htc_joined *j, htc_reader *r)
+{
+    uint64_t agent = htc_get_u64(r);
+    set_phase(j, r->status == HTC_OK ? find(j, agent) : NULL, HTC_JOINED_EXPIRES);
 }
 
 static void event(htc_joined *j, const htc_input *in)
@@ -361,6 +370,8 @@ static void event(htc_joined *j, const htc_input *in)
         agent_ended(j, &r);
     } else if (in->op == HTC_EVENT_AGENT_WAITS) {
         agent_waits(j, &r);
+    } else if (in->op == HTC_EVENT_AGENT_EXPIRES) {
+        agent_expires(j, &r);
     }
 }
 

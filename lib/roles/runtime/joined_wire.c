@@ -17,7 +17,7 @@ void htc_joined_hello_write(htc_buf *b, const htc_joined_hello *m)
     htc_put_u32(b, m->count);
     for (uint32_t i = 0; i < m->count; i++)
         htc_put_u64(b, m->agents[i]);
-    htc_put_raw(b, (htc_bytes){ m->waits, m->count });
+    htc_put_raw(b, (htc_bytes){ m->phases, m->count });
 }
 
 htc_status htc_joined_hello_read(htc_reader *r, htc_joined_hello *m)
@@ -41,7 +41,7 @@ htc_status htc_joined_hello_read(htc_reader *r, htc_joined_hello *m)
     for (uint32_t i = 0; i < m->count; i++)
         m->agents[i] = htc_get_u64(r);
     for (uint32_t i = 0; i < m->count; i++)
-        if ((m->waits[i] = htc_get_u8(r)) > 1)
+        if ((m->phases[i] = htc_get_u8(r)) >= HTC_JOINED_PHASES)
             htc_reader_fail(r);
     return htc_reader_done(r);
 }

@@ -18,6 +18,13 @@
 
 #define HTC_JOINED_AGENTS_MAX 1024
 
+typedef enum htc_joined_phase {
+    HTC_JOINED_THERE,
+    HTC_JOINED_WAITS,   /* it has not begun, as a job in a queue has not */
+    HTC_JOINED_EXPIRES, /* its time ends soon: it is to finish what runs, and another one is to take its place */
+    HTC_JOINED_PHASES
+} htc_joined_phase;
+
 typedef struct htc_joined_hello {
     char     node[64];  /* host name */
     char     data[256]; /* absolute: where its agents store outputs */
@@ -29,7 +36,7 @@ typedef struct htc_joined_hello {
     uint64_t keys;     /* of the newest JOINED_WELCOME whose keys it has taken; 0: none */
     uint32_t count;
     uint64_t agents[HTC_JOINED_AGENTS_MAX];
-    uint8_t  waits[HTC_JOINED_AGENTS_MAX]; /* 1: it has not begun, as a job in a queue has not */
+    uint8_t  phases[HTC_JOINED_AGENTS_MAX]; /* htc_joined_phase */
 } htc_joined_hello;
 
 /* status other than HTC_OK: it is sent away, and text says why and what to do. */
