@@ -54,7 +54,7 @@ _htc()
     local common="--dir --user --token-file --timeout --json --help"
     if [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "up down user login logout submit generate validate status tasks why logs fetch wait \
-            cancel release retry rm du users agents report keys kv flow help $common --version" -- "$cur")
+            cancel release retry rm du users agents sites drain resume report keys kv flow help $common --version" -- "$cur")
         return
     fi
     local options= words=
@@ -73,6 +73,7 @@ _htc()
     tasks) options="--state --failed --limit" words="last" ;;
     logs) options="--follow --stderr" words="last" ;;
     fetch) options="--to --tar --output --error" words="last" ;;
+    drain) options="--reason" ;;
     wait) options="--timeout" words="last all" ;;
     retry) options="--failed" words="last all" ;;
     keys)

@@ -106,6 +106,19 @@ soon nothing_runs || fail "agents are left: $("${H[@]}" agents)"
 quiet_logs() { ! ls "$top"/slurm/log/htc-* "$top"/sge/log/htc-* > /dev/null 2>&1; }
 quiet_logs || fail "files of jobs are left: $(ls "$top"/*/log)"
 
+# --- taken out of service, and back ---
+expect 0 "${H[@]}" drain slurm --reason 'new disks'
+[ "$out" = 'site slurm is out of service; 0 slots of it are in use until their tasks end' ] || fail "drain: $out"
+refuse 4 'no site nowhere' "${H[@]}" drain nowhere
+expect 0 "${H[@]}" sites
+[[ $out == *slurm*drained*'new disks'* && $out == *sge*open* ]] || fail "sites: $out"
+expect 0 "${H[@]}" submit --json --wait -- sh -c 'echo $HTC_SITE' ::: $(seq 20)
+ran 2 20
+[ $n_slurm = 0 ] || fail "$n_slurm tasks ran at a site that is out of service"
+expect 0 "${H[@]}" resume slurm
+[ "$(sites_of slurm state)" = open ] || fail "$("${H[@]}" sites)"
+soon nothing_runs || fail "agents are left: $("${H[@]}" agents)"
+
 # --- a broker is killed: its jobs go on, and so does another one with them ---
 rm go
 expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
@@ -118,8 +131,8 @@ start slurm
 soon has_slots 9 || fail "slots: $("${H[@]}" agents)"
 [ "$(json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"])')" = "$before" ] || fail "agents were lost: $before, then $("${H[@]}" agents)"
 touch go
-expect 0 "${H[@]}" wait 2
-[ "$(json "$("${H[@]}" status 2 --json)" 'v["jobs"][0]["attempts"]')" = 9 ] || fail "tasks ran twice: $("${H[@]}" status 2 --json)"
+expect 0 "${H[@]}" wait 3
+[ "$(json "$("${H[@]}" status 3 --json)" 'v["jobs"][0]["attempts"]')" = 9 ] || fail "tasks ran twice: $("${H[@]}" status 3 --json)"
 soon nothing_runs || fail "agents are left: $("${H[@]}" agents)"
 
 if [ "$kind" = fake ]; then
@@ -130,7 +143,7 @@ if [ "$kind" = fake ]; then
     says_held() { [[ $(sites_of slurm reason) == *'held by the batch system (JobHeldAdmin), and cancelled'* ]]; }
     soon says_held || fail "it is not told: $("${H[@]}" agents --json)"
     touch go
-    expect 0 "${H[@]}" wait 3
+    expect 0 "${H[@]}" wait 4
     rm "$top/slurm.batch/hold"
     # --- a batch system that is away, prints nonsense or forgets ---
     rm go
@@ -146,8 +159,8 @@ if [ "$kind" = fake ]; then
     done
     [ "$(json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"])')" = "$before" ] || fail "agents were lost: $before, then $("${H[@]}" agents)"
     touch go
-    expect 0 "${H[@]}" wait 4
-    [ "$(json "$("${H[@]}" status 4 --json)" 'v["jobs"][0]["attempts"]')" = 9 ] || fail "tasks ran twice: $("${H[@]}" status 4 --json)"
+    expect 0 "${H[@]}" wait 5
+    [ "$(json "$("${H[@]}" status 5 --json)" 'v["jobs"][0]["attempts"]')" = 9 ] || fail "tasks ran twice: $("${H[@]}" status 5 --json)"
     soon nothing_runs || fail "agents are left: $("${H[@]}" agents)"
     # --- a job in a queue is no work: it is taken out when the tasks are done ---
     touch "$top/slurm.batch/closed" "$top/sge.batch/closed"

@@ -463,6 +463,78 @@ Test(gateway_joined, agents_that_fail_together_pause_a_site_once)
     books();
 }
 
+/* ---- out of service ---- */
+
+static json_t *site_at(json_t **answer, size_t at)
+{
+    *answer = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}");
+    return json_array_get(json_object_get(*answer, "sites"), at);
+}
+
+static const char *site_state(size_t at)
+{
+    static char state[32];
+    json_t     *answer;
+    snprintf(state, sizeof state, "%s", json_string_value(json_object_get(site_at(&answer, at), "state")));
+    json_decref(answer);
+    return state;
+}
+
+Test(gateway_joined, a_drained_site_finishes_what_runs_and_gets_nothing_more)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    uint32_t  slots;
+    char      user[64];
+    hand      a = register_on(agents[0], "far", 1);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "open"));
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\",\"site\":\"far\",\"reason\":\"new disks\"}"));
+    cr_expect(rig_newest(&r, a.peer, HTC_WIRE_DRAIN) != NULL, "its agent is not drained");
+    cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "drained"));
+    hand        late = register_on(agents[1], "far", 1); /* it was launched before */
+    htc_attempt at;
+    cr_expect(eq(int, welcome_of(&late), HTC_OK));
+    cr_expect(eq(str, state_of(agents[1]), "draining"));
+    cr_expect(eq(u32, pull(&late, &at), HTC_GRANT_EXIT));
+    h->m.agents[0] = agents[1]; /* two have ended */
+    h->m.count = 1;
+    for (int i = 0; i < 3; i++) {
+        say_hello(h);
+        rig_pass(&r, 500 * HTC_MS);
+    }
+    cr_expect(eq(u64, asked(h, &slots, user), agents[2]), "something was launched there");
+    /* It lasts over a restart. */
+    kill_now();
+    cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "drained"));
+    h = join("far", 3);
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(eq(u64, asked(h, &slots, user), 0), "something was launched there");
+    json_t *answer, *why = rig_ask(&r, operator_peer(), "{\"op\":\"why\",\"id\":\"1\"}");
+    cr_expect(strstr(json_string_value(json_object_get(site_at(&answer, 1), "reason")), "new disks") != NULL);
+    json_decref(answer);
+    json_decref(why);
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"site.resume\",\"site\":\"far\"}"));
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(asked(h, &slots, user) > agents[2], "nothing is launched there again");
+    books();
+    kill_now();
+    cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "away"));
+}
+
+Test(gateway_joined, only_the_operator_drains_and_only_what_is_there)
+{
+    json_t *a = rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\",\"site\":\"nowhere\"}");
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(a, "error")), "HTC_ENOTFOUND"));
+    json_decref(a);
+    a = rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\"}");
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(a, "error")), "HTC_EINVAL"));
+    json_decref(a);
+    a = rig_ask(&r, operator_peer(), "{\"op\":\"site.resume\",\"site\":\"far\"}"); /* it was open */
+    cr_expect(json_object_get(a, "error") == NULL);
+    json_decref(a);
+}
+
 /* ---- files ---- */
 
 /* As "log" of the first task, whose attempt 1 was run at a host. The request goes on until the host answers. */

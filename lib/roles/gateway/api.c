@@ -358,6 +358,7 @@ static const struct {
     void (*fn)(htc_gateway *gw, request *q);
 } ops[] = {
     { "ping", htc__gw_api_listing },     { "user.add", htc__gw_api_accounts }, { "user.set", htc__gw_api_accounts }, { "login", htc__gw_api_accounts },
+    { "site.drain", htc__gw_api_sites }, { "site.resume", htc__gw_api_sites },
     { "logout", htc__gw_api_leave },     { "user.rm", htc__gw_api_leave },
     { "submit", htc__gw_api_submit },    { "status", htc__gw_api_status },     { "wait", htc__gw_api_status },       { "tasks", htc__gw_api_tasks },
     { "results", htc__gw_api_results },  { "why", htc__gw_api_why },           { "cancel", htc__gw_api_control },    { "retry", htc__gw_api_control },

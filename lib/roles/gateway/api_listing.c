@@ -57,6 +57,39 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     return o;
 }
 
+static const char *site_state(const htc_gateway *gw, const site *s)
+{
+    return s->closed                 ? "drained"
+           : s->joins && !s->host    ? "away"
+           : s->leaving              ? "leaving"
+           : s->not_before > gw->now ? "paused"
+                                     : "open";
+}
+
+static json_t *site_json(const htc_gateway *gw, const site *s)
+{
+    uint64_t    agents = 0, waits = 0;
+    const char *reason = s->closed ? s->closed_for : s->reason;
+    for (const agent *a = gw->agents; a; a = a->hh.next)
+        if (&gw->sites[a->site] == s) {
+            agents++;
+            waits += a->waits;
+        }
+    json_t *o = json_pack("{s:s,s:I,s:I,s:b,s:s,s:I,s:I}", "name", s->name, "slots", (json_int_t)s->cores, "used", (json_int_t)s->used, "paused",
+                          !htc__gw_site_open(gw, s), "reason", reason, "memory", (json_int_t)s->memory.total, "memory_reserved",
+                          (json_int_t)s->memory.reserved);
+    if (!o)
+        return NULL;
+    json_object_set_new(o, "state", json_string(site_state(gw, s)));
+    json_object_set_new(o, "agents", json_integer((json_int_t)agents));
+    json_object_set_new(o, "queued", json_integer((json_int_t)waits));
+    json_object_set_new(o, "agent_slots", json_integer(s->agent_slots));
+    json_object_set_new(o, "node", json_string(s->joins ? s->node : ""));
+    if (s->not_before > gw->now && s->not_before != HTC_NEVER && !s->closed)
+        json_object_set_new(o, "pause_s", json_real((double)(s->not_before - gw->now) / 1e9));
+    return o;
+}
+
 static void list_agents(htc_gateway *gw, request *q)
 {
     json_t *list = json_array(), *sites = json_array();
@@ -64,9 +97,7 @@ static void list_agents(htc_gateway *gw, request *q)
         json_array_append_new(list, agent_json(gw, q, a));
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        json_array_append_new(sites, json_pack("{s:s,s:I,s:I,s:b,s:s,s:I,s:I}", "name", s->name, "slots", (json_int_t)s->cores,
-                                               "used", (json_int_t)s->used, "paused", s->not_before > gw->now, "reason", s->reason, "memory",
-                                               (json_int_t)s->memory.total, "memory_reserved", (json_int_t)s->memory.reserved));
+        json_array_append_new(sites, site_json(gw, s));
     }
     char apart[256];
     htc__gw_apart_text(gw, apart, sizeof apart);
@@ -107,7 +138,7 @@ static void why_answer(htc_gateway *gw, request *q, const char *code, const char
 static const site *paused_site(const htc_gateway *gw)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].not_before > gw->now && gw->sites[i].not_before != HTC_NEVER)
+        if (gw->sites[i].closed || (gw->sites[i].not_before > gw->now && gw->sites[i].not_before != HTC_NEVER))
             return &gw->sites[i];
     return NULL;
 }
@@ -293,6 +324,11 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     if ((slow = memory_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
         snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
         return "Memory";
+    }
+    if (gw->free && paused && paused->closed) {
+        snprintf(text, cap, "%u slots are free, but site %s is out of service%s%s; htc resume %s, by the operator, launches there again", gw->free, paused->name,
+                 paused->closed_for[0] ? ": " : "", paused->closed_for, paused->name);
+        return "Site";
     }
     if (gw->free && paused) {
         snprintf(text, cap, "%u slots are free, but site %s launches nothing for %.0f s more: %s", gw->free, paused->name,

@@ -128,7 +128,7 @@ htc_status htc_gateway_audit(htc_gateway *gw, int add_up, htc_gateway_books *boo
         b.ready = htc_runtime_connected(gw->runtime) && htc_runtime_ids_left(gw->agent_ids) && gw->store_status == HTC_OK && !gw->shutdown;
         b.free = gw->free;
         for (size_t i = 0; i < gw->n_sites; i++)
-            b.paused += gw->sites[i].not_before > gw->now;
+            b.paused += !htc__gw_site_open(gw, &gw->sites[i]);
         for (const user *u = gw->users; u && gw->free; u = u->hh.next) {
             uint64_t n = u->queued ? takers(gw, u) : 0;
             b.wanting += u->queued > n && all_narrow(u) && could_start(gw, u) ? u->queued - n : 0;

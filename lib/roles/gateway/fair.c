@@ -8,11 +8,6 @@ void htc__gw_reallocate_soon(htc_gateway *gw)
     gw->reallocate_wanted = 1;
 }
 
-static int site_usable(const htc_gateway *gw, const site *s)
-{
-    return s->not_before <= gw->now;
-}
-
 /* Where slots are kept for another user they are needed most. */
 static uint32_t rank_of(htc_gateway *gw, const agent *a)
 {
@@ -40,7 +35,7 @@ static agent *newest_drain(htc_gateway *gw, const user *u)
 {
     agent *a, *next, *best = NULL;
     HASH_ITER(hh, gw->agents, a, next)
-    if (a->user == u && (a->draining || a->want < a->n_slots) && !a->stop && !a->expires && !gw->sites[a->site].leaving && a->state <= AGENT_READY &&
+    if (a->user == u && (a->draining || a->want < a->n_slots) && !a->stop && !a->expires && !gw->sites[a->site].leaving && !gw->sites[a->site].closed && a->state <= AGENT_READY &&
         (!best || a->drain_order > best->drain_order))
         best = a;
     return best;
@@ -119,7 +114,7 @@ static uint32_t give_somewhere(htc_gateway *gw, user *u, uint64_t n)
     for (uint32_t k = 0; k < gw->n_sites; k++) {
         uint32_t i = (first + k) % (uint32_t)gw->n_sites;
         site    *s = &gw->sites[i];
-        site_now now = { .free = s->cores - s->used, .usable = site_usable(gw, s) != 0 };
+        site_now now = { .free = s->cores - s->used, .usable = htc__gw_site_open(gw, s) != 0 };
         if (now.free == 0 || !now.usable)
             continue;
         uint64_t ahead = ahead_at(gw, u, i), least = ahead < n ? ahead : n;
@@ -171,7 +166,7 @@ static uint64_t startable_now(htc_gateway *gw, const user *u)
     uint64_t n = 0;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        uint64_t    could = htc__gw_startable(gw, u, i), seats = htc__gw_takers(gw, u, i) + (site_usable(gw, s) ? s->cores - s->used : 0);
+        uint64_t    could = htc__gw_startable(gw, u, i), seats = htc__gw_takers(gw, u, i) + (htc__gw_site_open(gw, s) ? s->cores - s->used : 0);
         n += could < seats ? could : seats;
     }
     return n;
@@ -188,7 +183,7 @@ static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot
     queued = queued < all ? queued : all;
     for (size_t i = 0; i < gw->n_sites && !refused && gw->options.slots_max > 1; i++) {
         const site *s = &gw->sites[i];
-        uint64_t    ahead = ahead_at(gw, u, i), seats = site_usable(gw, s) ? s->cores - s->used : 0;
+        uint64_t    ahead = ahead_at(gw, u, i), seats = htc__gw_site_open(gw, s) ? s->cores - s->used : 0;
         queued += now && seats < ahead ? seats : ahead;
     }
     uint64_t in_turn = queued == 0 && u->queued && u->busy && !refused;
@@ -265,8 +260,8 @@ static htc_status divide(htc_gateway *gw, division *d, int now)
     uint64_t slots = 0, free_slots = 0;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        slots += site_usable(gw, s) ? s->cores : s->used;
-        free_slots += site_usable(gw, s) ? s->cores - s->used : 0;
+        slots += htc__gw_site_open(gw, s) ? s->cores : s->used;
+        free_slots += htc__gw_site_open(gw, s) ? s->cores - s->used : 0;
     }
     for (size_t i = 0; i < d->n; i++)
         view(gw, d->who[i], i, now, &d->views[i]);

@@ -321,6 +321,8 @@ typedef struct site {
     htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
     htc_ns   failed;     /* when the last of failures was */
     char     reason[160];
+    uint8_t  closed;          /* by the operator: sites.c */
+    char     closed_for[120]; /* why; "": not said */
     /* joined.c */
     uint8_t  joins, leaving;
     uint32_t agent_slots; /* JOINED_HELLO */
@@ -467,6 +469,7 @@ key htc__gw_key_chunks(uint64_t id);
 key htc__gw_key_result(uint64_t id, uint64_t index, uint32_t attempt);
 key htc__gw_key_results(uint64_t id);
 key htc__gw_key_agent(uint64_t id);
+key htc__gw_key_site(const char *name);
 key htc__gw_key_removal(uint64_t id);
 key htc__gw_key_content(uint64_t id);
 htc_bytes htc__gw_key_bytes(const key *k);
@@ -559,6 +562,13 @@ void   htc__gw_agents_check(htc_gateway *gw);
 void   htc__gw_agent_drain(htc_gateway *gw, agent *a, int on);
 /* Of the user's agents that wait in queues those that would find nothing to do are taken out. */
 void   htc__gw_agents_trim(htc_gateway *gw, user *u);
+
+/* ---- sites.c ---- */
+
+/* May agents be launched there, as far as the site is concerned? */
+int  htc__gw_site_open(const htc_gateway *gw, const site *s);
+void htc__gw_api_sites(htc_gateway *gw, request *q); /* site.drain, site.resume */
+void htc__gw_site_found(htc_gateway *gw, const htc_kv_item *item); /* at the start */
 void   htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its slot is free */
 void   htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its process is ended */
 void   htc__gw_agent_adopt(htc_gateway *gw, agent *a);                 /* recovered from the store */

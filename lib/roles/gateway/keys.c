@@ -87,6 +87,11 @@ key htc__gw_key_agent(uint64_t id)
     return make("a/%016llx", UP(id));
 }
 
+key htc__gw_key_site(const char *name)
+{
+    return make("e/%.63s", name);
+}
+
 key htc__gw_key_removal(uint64_t id)
 {
     return make("d/%016llx", UP(id));

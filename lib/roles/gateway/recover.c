@@ -1,6 +1,6 @@
 /* The start: users, agents and open jobs come back from the store; then the gateway is ready.
  *
- *   users -> the operator's own -> agents -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
+ *   users -> the operator's own -> agents -> sites out of service -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
  *   each open job: record, specification, chunks -> ready */
 #include <assert.h>
 #include <string.h>
@@ -467,6 +467,8 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
             take_job(gw, &item);
         else if (prefix[0] == 'o')
             take_open(gw, rec, &item);
+        else if (prefix[0] == 'e')
+            htc__gw_site_found(gw, &item);
     }
     if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
@@ -474,6 +476,8 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
         htc_runtime_scan(gw->runtime, htc_bytes_of(prefix), &next, 0, again, rec);
     else if (prefix[0] == 'u')
         users_read(gw, rec);
+    else if (prefix[0] == 'e')
+        htc_runtime_scan(gw->runtime, htc_bytes_of("d/"), NULL, 0, removals_page, rec);
     else if (prefix[0] == 'd')
         htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, jobs_page, rec);
     else if (prefix[0] == 'j')
@@ -492,6 +496,12 @@ static void jobs_page(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     page(gw, ctx, r, "j/", jobs_page);
+}
+
+static void sites_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    page(gw, ctx, r, "e/", sites_page);
 }
 
 static void users_page(void *role, void *ctx, const htc_kv_result *r)
@@ -530,7 +540,7 @@ static void agents_page(void *role, void *ctx, const htc_kv_result *r)
     if (htc_runtime_status(gw->runtime) == HTC_OK && next.len)
         htc_runtime_scan(gw->runtime, htc_bytes_of("a/"), &next, 0, agents_page, ctx);
     else if (htc_runtime_status(gw->runtime) == HTC_OK)
-        htc_runtime_scan(gw->runtime, htc_bytes_of("d/"), NULL, 0, removals_page, ctx);
+        htc_runtime_scan(gw->runtime, htc_bytes_of("e/"), NULL, 0, sites_page, ctx);
     htc_buf_free(&items);
 }
 

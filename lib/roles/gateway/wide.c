@@ -129,7 +129,7 @@ job *htc__gw_wide_short(htc_gateway *gw, const user *u)
 uint32_t htc__gw_wide_reach(const htc_gateway *gw, const user *u, size_t at)
 {
     const site *s = &gw->sites[at];
-    uint32_t    n = s->not_before <= gw->now ? s->cores - s->used : 0;
+    uint32_t    n = htc__gw_site_open(gw, s) ? s->cores - s->used : 0;
     for (const agent *a = gw->agents; a; a = a->hh.next)
         n += a->user == u && a->site == at && !a->draining && !a->stop && a->state <= AGENT_READY ? a->want : 0;
     return n;
