@@ -149,6 +149,7 @@ typedef struct htc_config_site {
     uint64_t    memory;  /**< that its tasks may reserve, bytes; 0 in the file: this machine's, or 0 of a host that joins; sites that name none divide what is left */
     uint64_t    task_memory; /**< reserved for a task that names no figure, bytes; 0 in the file: memory / cores */
     const char *const *users; /**< of a host that joins the users that it serves, NULL at the end, none: the owner alone; else NULL. Since: 0.2 */
+    double      speed; /**< of its cores, relative to other sites'. Since: 0.2 */
 } htc_config_site;
 
 /**

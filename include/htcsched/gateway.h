@@ -30,6 +30,7 @@ typedef struct htc_site_options {
                             Since: 0.2 */
     const char *const *users; /**< joins: names of the users whose agents it gets, up to a colon, NULL at the end; none, or NULL: the owner's alone;
                                      copied. Since: 0.2 */
+    double      speed; /**< of its cores, relative to other sites': the fastest gets agents first where all begin at once; 0: 1. Since: 0.2 */
 } htc_site_options;
 
 /** What keeps the tasks of different users apart; the first is the safe default. */

@@ -175,3 +175,40 @@ Test(gateway_choices, slots_are_wanted_where_tasks_would_fill_them)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         cr_expect(htc__site_wants_slots(&rows[i].now) == rows[i].wanted, "row %zu", i);
 }
+
+/* ---- which site gets the next agent ---- */
+
+#define SITES 6
+
+/* As it is told in words: at once or not, then speed and free slots, or the wait for its speed. */
+static int comes_before(const site_rank *a, const site_rank *b)
+{
+    htc_ns   slow = 10 * HTC_SECOND, x = a->start_ns > a->waits_ns ? a->start_ns : a->waits_ns, y = b->start_ns > b->waits_ns ? b->start_ns : b->waits_ns;
+    if (x < slow && y < slow)
+        return a->speed > b->speed || (a->speed == b->speed && a->free > b->free);
+    if (x >= slow && y >= slow)
+        return (double)x / a->speed < (double)y / b->speed;
+    return x < slow;
+}
+
+Test(gateway_choices, the_best_site_comes_first_and_equal_ones_stay)
+{
+    PROPERTY (rng, 2000) {
+        site_rank sites[SITES];
+        uint32_t  order[SITES], seen = 0, n = 1 + (uint32_t)htc_rng_below(&rng, SITES);
+        for (uint32_t i = 0; i < n; i++)
+            sites[i] = (site_rank){ .speed = 1 + (double)htc_rng_below(&rng, 2), .free = (uint32_t)htc_rng_below(&rng, 3),
+                                    .start_ns = htc_rng_below(&rng, 3) * 8 * HTC_SECOND, .waits_ns = htc_rng_below(&rng, 3) * 8 * HTC_SECOND };
+        htc__site_order(sites, n, order);
+        for (uint32_t k = 0; k < n; k++) {
+            HOLDS(order[k] < n);
+            seen |= 1u << order[k];
+            for (uint32_t later = k + 1; later < n; later++) {
+                HOLDS(!comes_before(&sites[order[later]], &sites[order[k]]));
+                if (!comes_before(&sites[order[k]], &sites[order[later]]))
+                    HOLDS(order[k] < order[later]);
+            }
+        }
+        HOLDS(seen == (1u << n) - 1);
+    }
+}

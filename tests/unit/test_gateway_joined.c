@@ -9,7 +9,7 @@ static const char *const shared_users[] = { "olga", "ada", NULL };
 
 static void sites(htc_gateway_options *o)
 {
-    static const htc_site_options all[] = { { .size = sizeof all[0], .name = "local", .cores = 1, .memory = UINT64_C(8) << 30 },
+    static const htc_site_options all[] = { { .size = sizeof all[0], .name = "local", .cores = 1, .memory = UINT64_C(8) << 30, .speed = 2 }, /* it gets the first agent */
                                             { .size = sizeof all[0], .name = "far", .cores = 8, .joins = 1 },
                                             { .size = sizeof all[0], .name = "shared", .cores = 8, .joins = 1, .users = shared_users } };
     o->sites = all;
@@ -433,6 +433,25 @@ Test(gateway_joined, an_agent_whose_time_ends_drains_for_good)
         rig_pass(&r, 500 * HTC_MS);
     }
     cr_expect(eq(str, state_of(agents[0]), "draining"), "it is let go on");
+    books();
+}
+
+/* Those that wait in a queue may never come: the same tasks get agents elsewhere. */
+Test(gateway_joined, a_queue_holds_nobody_up)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    uint32_t  slots;
+    char      user[64];
+    (void)submit(operator_peer(), "olga", SWEEP(2)); /* 11 tasks, 1 own slot */
+    for (int i = 0; i < 3; i++)
+        h->m.phases[i] = HTC_JOINED_WAITS;
+    say_hello(h);
+    far_host *s = join("shared", 8);
+    cr_assert(asked(s, &slots, user) != 0, "nothing is launched where slots are free");
+    cr_expect(eq(u32, slots, 8), "it gets %u slots, and 10 tasks wait", slots);
+    say_hello(h);
+    cr_expect(eq(u64, killed(h), 0), "more tasks wait than agents");
     books();
 }
 

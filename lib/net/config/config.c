@@ -95,8 +95,9 @@ static const struct key site_keys[] = {
     { "memory", SIZE, "0", "0 (what there is) to 1024T", 0, 1125899906842624.0 },
     { "task_memory", SIZE, "0", "0 (memory divided by cores) to memory", 0, 1125899906842624.0 },
     { "users", LIST, "", "adapter join: names of the users that the host serves, separated by commas; empty: the owner alone", 0, 0 },
+    { "speed", REAL, "1", "0.01 to 1000", 0.01, 1000 },
 };
-enum { SITE_ADAPTER, SITE_CORES, SITE_NODE_CORES, SITE_MEMORY, SITE_TASK_MEMORY, SITE_USERS, SITE_KEYS };
+enum { SITE_ADAPTER, SITE_CORES, SITE_NODE_CORES, SITE_MEMORY, SITE_TASK_MEMORY, SITE_USERS, SITE_SPEED, SITE_KEYS };
 enum { ADAPTER_FORK, ADAPTER_JOIN };
 static const char *const adapters[] = { "fork", "join" };
 #define JOIN_CORES 64 /* that a host may join with, where nothing is said */
@@ -317,7 +318,7 @@ static htc_status set_site(htc_config *c, const char *key, const char *value, ht
             return htc__error(error, HTC_ECONFIG, "%.80s: more than %d words, or out of memory", key, LIST_MAX);
         return keep(c->env, &s->values[i], value, error);
     }
-    return htc__error(error, HTC_ECONFIG, "unknown key %.80s: a site has adapter, cores, node_cores, memory, task_memory and users", key);
+    return htc__error(error, HTC_ECONFIG, "unknown key %.80s: a site has adapter, cores, node_cores, memory, task_memory, users and speed", key);
 }
 
 /* The keys of the same section, for whoever mistyped one. */
@@ -621,11 +622,16 @@ size_t htc_config_sites(const htc_config *c)
     return c->sites_count ? c->sites_count : 1;
 }
 
-static uint64_t site_number(const site *s, size_t key)
+static double site_real(const site *s, size_t key)
 {
     double v = 0;
     value_of(&site_keys[key], s && s->values[key] ? s->values[key] : site_keys[key].fallback, &v);
-    return (uint64_t)v;
+    return v;
+}
+
+static uint64_t site_number(const site *s, size_t key)
+{
+    return (uint64_t)site_real(s, key);
 }
 
 /* All sites but those that hosts join are this machine: those that name no slots divide what the others leave of it, the first ones one more; at least 1. */
@@ -684,6 +690,7 @@ htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *s
     out->task_memory = site_number(s, SITE_TASK_MEMORY);
     if (!out->task_memory)
         out->task_memory = out->memory / out->cores;
+    out->speed = site_real(s, SITE_SPEED);
     return htc__options_give(site_out, out, sizeof *out, offsetof(htc_config_site, users));
 }
 
@@ -700,7 +707,7 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
         htc_config_site s = { .size = sizeof s };
         htc_config_site_get(c, i, &s);
         c->gateway_sites[i] = (htc_site_options){ .size = sizeof(htc_site_options), .name = s.name, .cores = s.cores, .memory = s.memory, .node_cores = s.node_cores,
-                                                   .task_memory = s.task_memory, .joins = s.users != NULL, .users = s.users };
+                                                   .task_memory = s.task_memory, .joins = s.users != NULL, .users = s.users, .speed = s.speed };
     }
     o->sites = c->gateway_sites;
     o->n_sites = n;

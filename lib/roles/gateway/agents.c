@@ -13,6 +13,11 @@
 #define LEAVE_WITHIN (10 * HTC_SECOND) /* of being told; then it is ended */
 #define RESTS_MAX    16                /* heartbeats at most that an agent may leave out */
 
+int htc__gw_agent_waits(const agent *a)
+{
+    return a->waits && a->state < AGENT_READY;
+}
+
 agent *htc__gw_agent(htc_gateway *gw, uint64_t id)
 {
     agent *a;
@@ -25,7 +30,7 @@ const char *htc__gw_agent_state_name(const agent *a)
     switch ((agent_state)a->state) {
     case AGENT_SUBMITTED: return "submitted";
     case AGENT_STARTING: return a->waits ? "queued" : "starting";
-    case AGENT_UNKNOWN: return "suspected";
+    case AGENT_UNKNOWN: return a->waits ? "queued" : "suspected";
     case AGENT_READY: return a->suspected ? "suspected" : a->draining ? "draining" : a->n_held ? "busy" : "idle";
     case AGENT_LEAVING: return "leaving";
     case AGENT_LOST: return "lost";
@@ -42,6 +47,10 @@ void htc__gw_agent_counts(htc_gateway *gw, agent *a, int add)
     assert(add == 1 || add == -1);
     if (a->state == AGENT_LOST)
         return;
+    if (htc__gw_agent_waits(a)) {
+        u->waits += d * a->n_slots;
+        return;
+    }
     if (a->stop || a->state == AGENT_LEAVING) {
         u->leaving += d * a->n_slots;
     } else if (a->draining) {
@@ -395,26 +404,21 @@ static agent *newest_waiting(htc_gateway *gw, const user *u)
 {
     agent *best = NULL;
     for (agent *a = gw->agents; a; a = a->hh.next)
-        if (a->user == u && a->waits && a->state == AGENT_STARTING && (!best || a->id > best->id))
+        if (a->user == u && htc__gw_agent_waits(a) && (!best || a->id > best->id))
             best = a;
     return best;
 }
 
 void htc__gw_agents_trim(htc_gateway *gw, user *u)
 {
-    uint64_t slots = 0;
-    agent   *a;
-    for (a = gw->agents; a; a = a->hh.next)
-        slots += a->user == u && a->waits && a->state == AGENT_STARTING ? a->n_slots : 0;
-    while (slots > u->queued && (a = newest_waiting(gw, u)) && slots - a->n_slots >= u->queued) {
-        slots -= a->n_slots;
+    agent *a;
+    while (u->waits > u->queued && (a = newest_waiting(gw, u)) && u->waits - a->n_slots >= u->queued)
         cancel(gw, a, "nothing is left for it to do");
-    }
 }
 
 void htc__gw_agent_drain(htc_gateway *gw, agent *a, int on)
 {
-    if (on && a->waits && a->state == AGENT_STARTING) {
+    if (on && htc__gw_agent_waits(a)) {
         cancel(gw, a, "its slots are another user's now");
         return;
     }
@@ -431,7 +435,9 @@ void htc__gw_agents_stop(htc_gateway *gw, int at_once)
     agent *a, *next;
     HASH_ITER(hh, gw->agents, a, next)
     {
-        if (at_once && !a->stop) {
+        if (htc__gw_agent_waits(a)) {
+            cancel(gw, a, "the system ends");
+        } else if (at_once && !a->stop) {
             htc__gw_agent_counts(gw, a, -1);
             a->stop = 1;
             htc__gw_agent_counts(gw, a, 1);
@@ -528,6 +534,9 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
     if (a->grant < m->last_grant)
         a->grant = m->last_grant; /* of a gateway before this one */
     if (a->state < AGENT_READY) {
+        site *s = &gw->sites[a->site];
+        if (a->state < AGENT_UNKNOWN)
+            s->start_ns = s->start_ns ? (3 * s->start_ns + (gw->now - a->launched)) / 4 : gw->now - a->launched;
         set_state(gw, a, AGENT_READY);
         gw->sites[a->site].failures = 0;
         if (gw->sites[a->site].not_before != HTC_NEVER)

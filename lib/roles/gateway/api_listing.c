@@ -309,6 +309,10 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         snprintf(text, cap, "nothing of %s waits: %llu tasks run", name, (unsigned long long)u->running);
         return "Satisfied";
     }
+    if (u->waits && !u->agents) {
+        snprintf(text, cap, "the agents of %u slots of %s wait in the queues of batch systems: htc sites, htc agents", u->waits, name);
+        return "Starting";
+    }
     if (u->starting) {
         snprintf(text, cap, "the agents of %u slots of %s are starting", u->starting, name);
         return "Starting";

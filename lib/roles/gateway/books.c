@@ -79,7 +79,7 @@ static const char *wrong_count(const htc_gateway *gw)
             return "a user's running tasks are not the leased tasks of that user's jobs";
         if (held_tasks != running)
             return "the tasks that agents hold are not the leased ones";
-        if (u->agents + u->draining + u->leaving != agents)
+        if (u->agents + u->draining + u->leaving + u->waits != agents)
             return "a user's slots are not those of the agents there are";
     }
     for (size_t i = 0; i < gw->n_sites; i++) {

@@ -103,16 +103,32 @@ static uint32_t give(htc_gateway *gw, user *u, uint32_t at, uint32_t n, int othe
     return given || !others ? given : htc__gw_agent_launch(gw, u, at, n);
 }
 
-/* The site that keeps slots for a task of the user comes first. */
+/* Which site comes first for a user's next agent: one that keeps slots for a task of the user, then the best one. */
+static void order_sites(htc_gateway *gw, const user *u)
+{
+    uint32_t n = (uint32_t)gw->n_sites, first = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const site *s = &gw->sites[i];
+        const job  *j = htc__gw_wide_at(gw, i);
+        first = j && j->user == u ? i : first;
+        gw->ranks[i] = (site_rank){ .speed = s->speed, .free = s->cores - s->used, .start_ns = s->start_ns };
+    }
+    for (const agent *a = gw->agents; a; a = a->hh.next)
+        if (a->state < AGENT_UNKNOWN && gw->now - a->launched > gw->ranks[a->site].waits_ns)
+            gw->ranks[a->site].waits_ns = gw->now - a->launched;
+    htc__site_order(gw->ranks, n, gw->order);
+    for (uint32_t k = n; first < n && k-- > 1;)
+        if (gw->order[k] == first) {
+            gw->order[k] = gw->order[k - 1];
+            gw->order[k - 1] = first;
+        }
+}
+
 static uint32_t give_somewhere(htc_gateway *gw, user *u, uint64_t n)
 {
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < gw->n_sites; i++) {
-        const job *j = htc__gw_wide_at(gw, i);
-        first = j && j->user == u ? i : first;
-    }
+    order_sites(gw, u);
     for (uint32_t k = 0; k < gw->n_sites; k++) {
-        uint32_t i = (first + k) % (uint32_t)gw->n_sites;
+        uint32_t i = gw->order[k];
         site    *s = &gw->sites[i];
         site_now now = { .free = s->cores - s->used, .usable = htc__gw_site_open(gw, s) != 0 };
         if (now.free == 0 || !now.usable)

@@ -69,6 +69,8 @@ static void destroy(void *self)
     }
     htc__free(&env, gw->sites, gw->n_sites * sizeof *gw->sites);
     htc__free(&env, gw->site_nodes, gw->n_sites * sizeof *gw->site_nodes);
+    htc__free(&env, gw->ranks, gw->n_sites * sizeof *gw->ranks);
+    htc__free(&env, gw->order, gw->n_sites * sizeof *gw->order);
     for (size_t i = 0; i < gw->n_fair_users; i++)
         htc__strfree(&env, gw->fair_users[i]);
     htc__free(&env, gw->fair_users, gw->n_fair_users * sizeof *gw->fair_users);
@@ -85,7 +87,9 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         return HTC_ENOMEM;
     gw->n_sites = o->n_sites;
     gw->site_nodes = htc__alloc(&gw->env, o->n_sites * sizeof *gw->site_nodes);
-    if (!gw->site_nodes)
+    gw->ranks = htc__alloc(&gw->env, o->n_sites * sizeof *gw->ranks);
+    gw->order = htc__alloc(&gw->env, o->n_sites * sizeof *gw->order);
+    if (!gw->site_nodes || !gw->ranks || !gw->order)
         return HTC_ENOMEM;
     for (size_t i = 0; i < o->n_sites; i++) {
         htc_site_options  copy = { 0 };
@@ -106,6 +110,7 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         s->cores = s->cap = from->cores;
         s->node_cores = from->node_cores ? from->node_cores : from->cores;
         s->memory.total = from->memory;
+        s->speed = from->speed > 0 ? from->speed : 1;
         s->task_memory = from->task_memory ? from->task_memory : from->memory / from->cores;
         if (from->memory && s->task_memory > from->memory)
             return HTC_EINVAL;

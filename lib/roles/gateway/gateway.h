@@ -232,6 +232,7 @@ struct user {
     uint64_t running; /* leased tasks */
     uint64_t retrying; /* tasks in retry_wait */
     uint64_t open_jobs;
+    uint32_t waits; /* slots of agents that wait in queues: these may never come, and count nowhere else */
     uint32_t agents, draining, leaving, starting; /* slots; agents: of its agents, without the draining and the leaving ones */
     uint32_t busy; /* slots with tasks, as the last division counted them */
     uint32_t fits_slots; /* a task that takes more does not fit the share, as the last division knew it */
@@ -321,6 +322,8 @@ typedef struct site {
     htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
     htc_ns   failed;     /* when the last of failures was */
     char     reason[160];
+    double   speed;
+    htc_ns   start_ns;        /* from the launch of an agent to its first word, lately */
     uint8_t  closed;          /* by the operator: sites.c */
     char     closed_for[120]; /* why; "": not said */
     /* joined.c */
@@ -413,6 +416,8 @@ struct htc_gateway {
     size_t              n_fair_users;
     site               *sites;
     site_nodes         *site_nodes; /* of each: what tasks may ask for */
+    site_rank *ranks; /* n_sites, for a moment */
+    uint32_t  *order; /* n_sites: the best one first */
     size_t              n_sites;
     uint32_t            slots, free;
     htc_runtime        *runtime;
@@ -560,6 +565,7 @@ void   htc__gw_agent_closed(htc_gateway *gw, conn *c);
 void   htc__gw_agent_event(htc_gateway *gw, const htc_input *in);
 void   htc__gw_agents_check(htc_gateway *gw);
 void   htc__gw_agent_drain(htc_gateway *gw, agent *a, int on);
+int    htc__gw_agent_waits(const agent *a); /* in a queue */
 /* Of the user's agents that wait in queues those that would find nothing to do are taken out. */
 void   htc__gw_agents_trim(htc_gateway *gw, user *u);
 

@@ -152,9 +152,13 @@ static void compare(htc_gateway *gw, const site *s, const htc_joined_hello *m)
 /* One that waits in a queue is neither late nor silent: its time begins when it does not wait any more. */
 static void take_phase(htc_gateway *gw, agent *a, htc_joined_phase phase)
 {
-    if (a->state < AGENT_READY && (a->waits || phase == HTC_JOINED_WAITS))
-        a->since = a->heard = gw->now;
-    a->waits = a->state < AGENT_READY && phase == HTC_JOINED_WAITS;
+    if (a->state < AGENT_READY) {
+        if (a->waits || phase == HTC_JOINED_WAITS)
+            a->since = a->heard = gw->now;
+        htc__gw_agent_counts(gw, a, -1);
+        a->waits = phase == HTC_JOINED_WAITS;
+        htc__gw_agent_counts(gw, a, 1);
+    }
     if (phase != HTC_JOINED_EXPIRES || a->expires || a->stop || a->state >= AGENT_LEAVING)
         return;
     a->expires = 1;

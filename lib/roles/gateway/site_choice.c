@@ -43,3 +43,30 @@ uint64_t htc__site_wants_slots(const site_now *s)
     uint64_t wants = s->usable && s->startable > s->takers ? s->startable - s->takers : 0;
     return wants < s->free ? wants : s->free;
 }
+
+#define AT_ONCE (10 * HTC_SECOND) /* a wait that is none */
+
+static htc_ns wait_of(const site_rank *s)
+{
+    return s->start_ns > s->waits_ns ? s->start_ns : s->waits_ns;
+}
+
+static int is_better(const site_rank *a, const site_rank *b)
+{
+    htc_ns wait = wait_of(a), its = wait_of(b);
+    if ((wait >= AT_ONCE) != (its >= AT_ONCE))
+        return wait < AT_ONCE;
+    if (wait >= AT_ONCE)
+        return (double)wait / a->speed < (double)its / b->speed;
+    return a->speed != b->speed ? a->speed > b->speed : a->free > b->free;
+}
+
+void htc__site_order(const site_rank *sites, uint32_t n, uint32_t *order)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = i;
+        for (; at > 0 && is_better(&sites[i], &sites[order[at - 1]]); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "htcsched/bytes.h"
 #include "htcsched/status.h"
 
 /* What a task asks for. */
@@ -36,5 +37,17 @@ typedef struct site_now {
 
 /* How many more slots there would be filled by tasks of the user: none without a free one. */
 uint64_t htc__site_wants_slots(const site_now *s);
+
+/* A site where a user's next agent could start. */
+typedef struct site_rank {
+    double   speed;    /* of its cores, relative to others' */
+    uint32_t free;     /* slots without an agent */
+    htc_ns   start_ns; /* from an agent's launch to its first word, as seen lately; 0: none was seen */
+    htc_ns   waits_ns; /* how long the oldest agent that has not begun waits already; 0: none does */
+} site_rank;
+
+/* The best one first: those where agents begin at once, the fastest and then the one with most free slots; then those where they wait in a queue, the
+ * shortest wait for its speed first. Equal ones stay in their order. order: n places; gets indices of sites. */
+void htc__site_order(const site_rank *sites, uint32_t n, uint32_t *order);
 
 #endif
