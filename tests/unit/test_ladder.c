@@ -221,3 +221,27 @@ Test(ladder, has_no_end_of_rungs)
         htc__ladder_destroy(NULL, q);
     }
 }
+
+/* The side heap is for what belongs before the next bucket. Of a few hundred pending events that is a small part. */
+Test(ladder, a_small_queue_is_no_heap)
+{
+    static const shape    shapes[] = { UNIFORM, WIDE };
+    static const uint32_t sizes[] = { 60, 130, 370 };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            htc_rng  rng = { 1 };
+            ladder  *q = NULL;
+            uint64_t key = 0, aside = 0, holds = 50u * sizes[k];
+            cr_assert(htc__ladder_create(NULL, sizes[k], ID_BITS, &q) == HTC_OK);
+            for (uint32_t n = 0; n < sizes[k]; n++)
+                htc__ladder_push(q, tick_after(&rng, shapes[i], 0, n) << ID_BITS | n);
+            for (uint64_t n = 0; n < holds; n++) {
+                cr_assert(htc__ladder_pop(q, &key));
+                uint32_t side = q->side_n;
+                htc__ladder_push(q, tick_after(&rng, shapes[i], key >> ID_BITS, n) << ID_BITS | (key & (IDS - 1)));
+                aside += q->side_n > side;
+            }
+            cr_assert(aside < holds / 10, "%llu of %llu", (unsigned long long)aside, (unsigned long long)holds);
+            htc__ladder_destroy(NULL, q);
+        }
+}

@@ -238,6 +238,13 @@ static void divide_side(ladder *q)
     q->bottom_n = q->side_n = 0;
 }
 
+/* Too many keys to become the bottom? More than are sorted at once; and a large part of all that is pending, since many of the keys that are pushed before
+ * the last of them would then go through the side heap, which costs several times what a list does. */
+static int too_many(const ladder *q, uint64_t n)
+{
+    return n > LADDER_SORTED || (n > LADDER_FEW && n > q->count / LADDER_PART && q->rungs < LADDER_RUNGS);
+}
+
 /* Nothing is in a rung: the top becomes the first one. */
 static void divide_top(ladder *q)
 {
@@ -247,10 +254,10 @@ static void divide_top(ladder *q)
     q->top_start = last + 1;
     q->top_min = UINT64_MAX;
     q->top_max = 0;
-    if (list.count <= LADDER_SORTED)
-        open_list(q, &list);
-    else
+    if (too_many(q, list.count))
         divide(q, list, first, last);
+    else
+        open_list(q, &list);
 }
 
 /* Of more equal keys than are sorted at once, a chunk. Equal keys that are pushed now belong before the next chunk, as well as behind it. */
@@ -294,7 +301,7 @@ int htc__ladder_refill(ladder *q)
         *list = (ladder_list){ 0 };
         r->current++;
         q->limit[q->rungs - 1] = last + 1;
-        if (whole.count > LADDER_SORTED)
+        if (r->shift && too_many(q, whole.count))
             divide(q, whole, first, last);
         else
             open_list(q, &whole);

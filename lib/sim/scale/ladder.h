@@ -23,6 +23,8 @@
 #define LADDER_FAN    2048u /* buckets of a rung at most, */
 #define LADDER_NARROW 64u   /* and at least, where there is room */
 #define LADDER_SORTED 384u  /* a bucket with so many keys is sorted, one with more is divided */
+#define LADDER_FEW    24u   /* so is one with more than these, */
+#define LADDER_PART   4u    /* if they are more than this part of all that is pending */
 #define LADDER_SIDE   512u  /* keys of the side heap at most */
 #define LADDER_KEY_MAX (UINT64_MAX >> 1) /* so that the end of a bucket is a number too */
 
