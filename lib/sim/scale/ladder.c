@@ -80,16 +80,26 @@ void htc__ladder_side_put(ladder *q, uint64_t key)
     q->side[i] = key;
 }
 
+/* The lesser of two places by their keys, without a branch: which it is nobody can foresee. */
+static inline uint32_t lesser(const uint64_t *v, uint32_t a, uint32_t b)
+{
+    return a ^ ((a ^ b) & (0 - (uint32_t)(v[b] < v[a])));
+}
+
 uint64_t htc__ladder_side_take(ladder *q)
 {
     uint64_t first = q->side[0], key = q->side[--q->side_n];
     uint32_t i = 0, n = q->side_n;
     for (;;) {
-        uint32_t child = 4 * i + 1, least = child, end = child + 4 < n ? child + 4 : n;
-        if (child >= n)
-            break;
-        while (++child < end)
-            least = q->side[child] < q->side[least] ? child : least;
+        uint32_t child = 4 * i + 1, least;
+        if (child + 3 < n) {
+            least = lesser(q->side, lesser(q->side, child, child + 1), lesser(q->side, child + 2, child + 3));
+        } else {
+            if (child >= n)
+                break;
+            for (least = child; ++child < n;)
+                least = lesser(q->side, least, child);
+        }
         if (q->side[least] >= key)
             break;
         q->side[i] = q->side[least];
