@@ -19,29 +19,7 @@ double htc_hierarchy_phi(htc_ns time_ns, uint32_t cpus, double kflops, double be
     return kflops > 0 && beta > 0 && isfinite(kflops * beta) ? htc__hierarchy_phi(time_ns, cpus, kflops * beta) : 0;
 }
 
-/* ---- small things every file uses ---- */
-
-htc_ns htc__hierarchy_now(htc_hierarchy *h, htc_ns now)
-{
-    if (now > h->now)
-        h->now = now;
-    return h->now;
-}
-
-htc_ns htc__hierarchy_clock(const hier_queue *q, htc_ns now)
-{
-    return (q->frozen ? q->frozen_since : now) - q->frozen_ns;
-}
-
-htc_ns htc__hierarchy_after(htc_ns now, htc_ns delay)
-{
-    return now > HTC_NEVER - delay ? HTC_NEVER : now + delay;
-}
-
-hier_queue *htc__hierarchy_queue(const htc_hierarchy *h, uint32_t queue)
-{
-    return queue < h->options.queue_count && !(h->queues[queue].spec.flags & HTC_HIERARCHY_REMOTE) ? &h->queues[queue] : NULL;
-}
+/* ---- what every file uses ---- */
 
 /* Section 3.9 (c): those that are free, as the samples say, and those we hold. */
 double htc__hierarchy_cpus_now(const htc_hierarchy *h, const hier_queue *q)
@@ -60,11 +38,6 @@ double htc__hierarchy_largest_ce(const htc_hierarchy *h)
     for (size_t i = 0; i < h->options.queue_count; i++)
         largest = fmax(largest, htc__hierarchy_ce(h, &h->queues[i], h->queues[i].spec.job_cpus));
     return largest;
-}
-
-int htc__hierarchy_suits(const hier_grid *g, const hier_job *j)
-{
-    return g->spec.memory_mb >= j->memory_mb && (j->features & ~g->spec.features) == 0;
 }
 
 /* N for this job: only CPUs that meet its needs count (section 3.1). */
@@ -172,8 +145,11 @@ static void fill_queue(hier_queue *q, const htc_hierarchy_queue *spec)
 {
     q->spec = *spec;
     q->spec.grids = NULL;
-    for (size_t i = 0; i < spec->grid_count; i++)
+    q->grids = 0;
+    for (size_t i = 0; i < spec->grid_count; i++) {
         q->grid[i] = (uint8_t)spec->grids[i];
+        q->grids |= UINT64_C(1) << spec->grids[i];
+    }
     q->spec.job_cpus = spec->job_cpus ? spec->job_cpus : spec->cpus;
     q->spec.beta = spec->beta > 0 ? spec->beta : 1;
     q->spec.alpha = spec->alpha > 0 ? spec->alpha : ALPHA_DEFAULT;

@@ -11,11 +11,6 @@
 
 /* ---- the pool of jobs ---- */
 
-uint32_t htc__hierarchy_find(const htc_hierarchy *h, uint64_t id)
-{
-    return htc__hierarchy_index_find(&h->by_id, id);
-}
-
 /* Room for one more job, and for a decision about each. */
 static htc_status reserve_job(htc_hierarchy *h)
 {
@@ -118,7 +113,7 @@ htc_status htc__hierarchy_add(htc_hierarchy *h, uint32_t queue, const htc_hierar
     h->free_job = h->jobs[job].next_free;
     h->jobs[job] = fresh;
     h->jobs_n++;
-    htc__hierarchy_index_put(&h->by_id, in->id, job);
+    htc__hierarchy_index_fill(&h->by_id, htc__hierarchy_index_place(&h->by_id, in->id), in->id, job);
     htc__hierarchy_joined(h, q, now);
     *out = job;
     return HTC_OK;
@@ -187,13 +182,8 @@ static uint64_t task_key(uint32_t job, uint32_t task)
     return (uint64_t)job << 32 | task;
 }
 
-static htc_status reserve_task(htc_hierarchy *h)
+static htc_status grow_tasks(htc_hierarchy *h)
 {
-    if (h->tasks_n >= h->options.tasks_max)
-        return HTC_EFULL;
-    htc_status status = htc__hierarchy_index_reserve(h->env, &h->by_task);
-    if (status != HTC_OK || h->tasks_n < h->tasks_cap)
-        return status;
     size_t cap = h->tasks_cap ? h->tasks_cap * 2 : 64;
     if (cap > h->options.tasks_max)
         cap = h->options.tasks_max;
@@ -209,9 +199,18 @@ static htc_status reserve_task(htc_hierarchy *h)
     return HTC_OK;
 }
 
-/* It no longer runs; answers for how long it did. */
-static htc_ns end_task(htc_hierarchy *h, uint32_t task)
+static htc_status reserve_task(htc_hierarchy *h)
 {
+    if (h->tasks_n >= h->options.tasks_max)
+        return HTC_EFULL;
+    htc_status status = htc__hierarchy_index_reserve(h->env, &h->by_task);
+    return status != HTC_OK || h->tasks_n < h->tasks_cap ? status : grow_tasks(h);
+}
+
+/* The task of that cell of by_task no longer runs; answers for how long it did. */
+static htc_ns end_task(htc_hierarchy *h, size_t cell)
+{
+    uint32_t    task = h->by_task.cells[cell].value;
     hier_task  *t = &h->tasks[task];
     hier_job   *j = &h->jobs[t->job];
     hier_queue *q = &h->queues[j->queue];
@@ -222,7 +221,7 @@ static htc_ns end_task(htc_hierarchy *h, uint32_t task)
         j->first_task = t->next;
     if (t->next != HIER_NONE)
         h->tasks[t->next].prev = t->prev;
-    htc__hierarchy_index_drop(&h->by_task, task_key(t->job, t->task));
+    htc__hierarchy_index_clear(&h->by_task, cell);
     h->grids[t->grid].busy_ns = htc__hierarchy_after(h->grids[t->grid].busy_ns, ran);
     assert(q->entries[j->at].running > 0);
     q->entries[j->at].running--;
@@ -243,7 +242,7 @@ void htc__hierarchy_detach(htc_hierarchy *h, uint32_t job)
     hier_job   *j = &h->jobs[job];
     hier_queue *q = &h->queues[j->queue];
     while (j->first_task != HIER_NONE) {
-        htc_ns ran = end_task(h, j->first_task);
+        htc_ns ran = end_task(h, htc__hierarchy_index_place(&h->by_task, task_key(job, h->tasks[j->first_task].task)));
         if (j->state == HTC_HIERARCHY_LEAVING && j->to != HTC_HIERARCHY_NOWHERE)
             q->lost_ns = htc__hierarchy_after(q->lost_ns, ran);
     }
@@ -273,7 +272,7 @@ void htc__hierarchy_detach(htc_hierarchy *h, uint32_t job)
 void htc__hierarchy_forget(htc_hierarchy *h, uint32_t job)
 {
     hier_job *j = &h->jobs[job];
-    htc__hierarchy_index_drop(&h->by_id, j->id);
+    htc__hierarchy_index_clear(&h->by_id, htc__hierarchy_index_place(&h->by_id, j->id));
     *j = (hier_job){ .next_free = h->free_job };
     h->free_job = job;
     assert(h->jobs_n > 0);
@@ -295,10 +294,7 @@ htc_status htc_hierarchy_remove(htc_hierarchy *h, uint64_t id, htc_ns now)
 
 static int has_grid(const hier_queue *q, uint32_t grid)
 {
-    for (size_t i = 0; i < q->spec.grid_count; i++)
-        if (q->grid[i] == grid)
-            return 1;
-    return 0;
+    return grid < HTC_HIERARCHY_GRIDS_MAX && (q->grids >> grid & 1);
 }
 
 /* About the last twenty count. */
@@ -309,21 +305,28 @@ static void average(double *mean, double value)
 
 htc_status htc_hierarchy_task_started(htc_hierarchy *h, const htc_hierarchy_task *task, htc_ns now)
 {
-    htc_hierarchy_task t = { .size = sizeof t };
+    htc_hierarchy_task other;
+    htc_status         status = HTC_OK;
     if (!h || !task)
         return HTC_EINVAL;
-    htc_status status = htc__options_copy(&t, sizeof t, task, task->size, sizeof task->size);
+    if (task->size != sizeof *task) { /* of another version */
+        other = (htc_hierarchy_task){ .size = sizeof other };
+        status = htc__options_copy(&other, sizeof other, task, task->size, sizeof task->size);
+        task = &other;
+    }
     if (status != HTC_OK)
         return status;
-    uint32_t job = htc__hierarchy_find(h, t.id);
+    uint32_t job = htc__hierarchy_find(h, task->id);
     if (job == HIER_NONE)
         return HTC_ENOTFOUND;
     hier_job   *j = &h->jobs[job];
     hier_queue *q = &h->queues[j->queue];
-    if (j->at == HIER_NONE || !has_grid(q, t.grid) || !(t.kflop >= 0 && t.kflop <= HTC_HIERARCHY_KFLOP_MAX) ||
-        t.waited_ns > HTC_HIERARCHY_TIME_MAX)
+    if (j->at == HIER_NONE || !has_grid(q, task->grid) || !(task->kflop >= 0 && task->kflop <= HTC_HIERARCHY_KFLOP_MAX) ||
+        task->waited_ns > HTC_HIERARCHY_TIME_MAX)
         return HTC_EINVAL;
-    if (htc__hierarchy_index_find(&h->by_task, task_key(job, t.task)) != HIER_NONE)
+    uint64_t key = task_key(job, task->task);
+    size_t   cell = h->by_task.cap ? htc__hierarchy_index_place(&h->by_task, key) : 0, cap = h->by_task.cap;
+    if (cap && h->by_task.cells[cell].filled)
         return HTC_EEXISTS;
     hier_entry *e = &q->entries[j->at];
     if (j->split && e->running >= j->tasks)
@@ -334,63 +337,70 @@ htc_status htc_hierarchy_task_started(htc_hierarchy *h, const htc_hierarchy_task
     now = htc__hierarchy_now(h, now);
     uint32_t slot = h->free_task;
     h->free_task = h->tasks[slot].next;
-    h->tasks[slot] = (hier_task){ .kflop = t.kflop, .started = now, .job = job, .task = t.task, .grid = t.grid,
+    h->tasks[slot] = (hier_task){ .kflop = task->kflop, .started = now, .job = job, .task = task->task, .grid = task->grid,
                                   .next = j->first_task, .prev = HIER_NONE };
     if (j->first_task != HIER_NONE)
         h->tasks[j->first_task].prev = slot;
     j->first_task = slot;
     h->tasks_n++;
-    htc__hierarchy_index_put(&h->by_task, task_key(job, t.task), slot);
+    if (h->by_task.cap != cap)
+        cell = htc__hierarchy_index_place(&h->by_task, key);
+    htc__hierarchy_index_fill(&h->by_task, cell, key, slot);
     if (!e->has_started) {
         e->has_started = 1;
         e->started = htc__hierarchy_clock(q, now);
     }
     e->running++;
     q->running++;
-    q->running_on[t.grid]++;
-    if (t.waited_ns > 0)
-        average(&h->grids[t.grid].latency_s, (double)t.waited_ns / 1e9);
+    q->running_on[task->grid]++;
+    if (task->waited_ns > 0)
+        average(&h->grids[task->grid].latency_s, (double)task->waited_ns / 1e9);
     return HTC_OK;
 }
 
-static uint32_t find_task(const htc_hierarchy *h, uint64_t id, uint32_t task)
+/* Its cell in by_task. 0: it does not run. */
+static int find_task(const htc_hierarchy *h, uint64_t id, uint32_t task, size_t *cell)
 {
     uint32_t job = htc__hierarchy_find(h, id);
-    return job == HIER_NONE ? HIER_NONE : htc__hierarchy_index_find(&h->by_task, task_key(job, task));
+    if (job == HIER_NONE || h->by_task.cap == 0)
+        return 0;
+    *cell = htc__hierarchy_index_place(&h->by_task, task_key(job, task));
+    return h->by_task.cells[*cell].filled;
 }
 
 htc_status htc_hierarchy_task_done(htc_hierarchy *h, uint64_t id, uint32_t task, htc_ns now)
 {
+    size_t cell;
     if (!h)
         return HTC_EINVAL;
-    uint32_t slot = find_task(h, id, task);
-    if (slot == HIER_NONE)
+    if (!find_task(h, id, task, &cell))
         return HTC_ENOTFOUND;
     htc__hierarchy_now(h, now);
-    hier_task   t = h->tasks[slot];
-    hier_job   *j = &h->jobs[t.job];
-    hier_queue *q = &h->queues[j->queue];
-    hier_entry *e = &q->entries[j->at];
-    htc_ns      ran = end_task(h, slot);
-    e->left = e->left > t.kflop ? e->left - t.kflop : 0;
+    const hier_task  *t = &h->tasks[h->by_task.cells[cell].value];
+    hier_job         *j = &h->jobs[t->job];
+    const hier_queue *q = &h->queues[j->queue];
+    hier_entry       *e = &q->entries[j->at];
+    htc_ns            ran = end_task(h, cell); /* its record is free, and as it was but for next */
+    e->left = e->left > t->kflop ? e->left - t->kflop : 0;
     if (j->split)
         j->tasks--;
-    if (ran > 0 && t.kflop > 0)
-        average(&h->grids[t.grid].kflops, htc__hierarchy_least(t.kflop / ((double)ran / 1e9) / q->spec.beta, HIER_KFLOPS_MAX));
+    if (ran > 0 && t->kflop > 0)
+        average(&h->grids[t->grid].kflops, htc__hierarchy_least(t->kflop / ((double)ran / 1e9) / q->spec.beta, HIER_KFLOPS_MAX));
     return HTC_OK;
 }
 
 htc_status htc_hierarchy_task_lost(htc_hierarchy *h, uint64_t id, uint32_t task, htc_ns now)
 {
+    size_t cell;
     if (!h)
         return HTC_EINVAL;
-    uint32_t slot = find_task(h, id, task);
-    if (slot == HIER_NONE)
+    if (!find_task(h, id, task, &cell))
         return HTC_ENOTFOUND;
     htc__hierarchy_now(h, now);
-    hier_queue *q = &h->queues[h->jobs[h->tasks[slot].job].queue];
-    h->grids[h->tasks[slot].grid].lost++;
-    q->lost_ns = htc__hierarchy_after(q->lost_ns, end_task(h, slot));
+    const hier_task *t = &h->tasks[h->by_task.cells[cell].value];
+    hier_queue      *q = &h->queues[h->jobs[t->job].queue];
+    h->grids[t->grid].lost++;
+    q->lost_ns = htc__hierarchy_after(q->lost_ns, end_task(h, cell));
     return HTC_OK;
 }
 

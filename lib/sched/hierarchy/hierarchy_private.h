@@ -68,6 +68,7 @@ typedef struct hier_grid {
 typedef struct hier_queue {
     htc_hierarchy_queue spec; /* defaults filled in; grids points nowhere */
     uint8_t             grid[HTC_HIERARCHY_GRIDS_MAX];
+    uint64_t            grids;    /* the same as a set */
     uint32_t            policies; /* in force */
     uint32_t            peers;    /* other queues of its level */
     htc_ns              period_ns; /* of enforcement */
@@ -126,25 +127,77 @@ struct htc_hierarchy {
 };
 
 /* hierarchy_index.c */
-htc_status htc__hierarchy_index_reserve(const htc_env *env, hier_index *index); /* room for one more */
-void       htc__hierarchy_index_put(hier_index *index, uint64_t key, uint32_t value);
-uint32_t   htc__hierarchy_index_find(const hier_index *index, uint64_t key); /* HIER_NONE: not there */
-void       htc__hierarchy_index_drop(hier_index *index, uint64_t key);
+htc_status htc__hierarchy_index_grow(const htc_env *env, hier_index *index);
+void       htc__hierarchy_index_clear(hier_index *index, size_t at); /* the cell is empty then, and others may have moved */
 void       htc__hierarchy_index_free(const htc_env *env, hier_index *index);
 
+static inline size_t htc__hierarchy_index_home(const hier_index *x, uint64_t key)
+{
+    key = (key ^ (key >> 32)) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(key ^ (key >> 32)) & (x->cap - 1);
+}
+/* Where the key is, or the empty cell where it would be. There is room for one (htc__hierarchy_index_reserve). */
+static inline size_t htc__hierarchy_index_place(const hier_index *x, uint64_t key)
+{
+    size_t at = htc__hierarchy_index_home(x, key);
+    while (x->cells[at].filled && x->cells[at].key != key)
+        at = (at + 1) & (x->cap - 1);
+    return at;
+}
+/* Room for one more. HTC_ENOMEM. */
+static inline htc_status htc__hierarchy_index_reserve(const htc_env *env, hier_index *index)
+{
+    return index->n < index->cap / 2 ? HTC_OK : htc__hierarchy_index_grow(env, index);
+}
+/* Into the empty cell of the key. */
+static inline void htc__hierarchy_index_fill(hier_index *index, size_t at, uint64_t key, uint32_t value)
+{
+    index->cells[at] = (hier_cell){ key, value, 1 };
+    index->n++;
+}
+/* HIER_NONE: not there. */
+static inline uint32_t htc__hierarchy_index_find(const hier_index *index, uint64_t key)
+{
+    if (index->cap == 0)
+        return HIER_NONE;
+    const hier_cell *c = &index->cells[htc__hierarchy_index_place(index, key)];
+    return c->filled ? c->value : HIER_NONE;
+}
+
+/* Small things that every file uses. */
+static inline htc_ns htc__hierarchy_now(htc_hierarchy *h, htc_ns now) /* never backwards */
+{
+    h->now = now > h->now ? now : h->now;
+    return h->now;
+}
+static inline htc_ns htc__hierarchy_clock(const hier_queue *q, htc_ns now) /* stands still while frozen */
+{
+    return (q->frozen ? q->frozen_since : now) - q->frozen_ns;
+}
+static inline htc_ns htc__hierarchy_after(htc_ns now, htc_ns delay) /* HTC_NEVER at most */
+{
+    return now > HTC_NEVER - delay ? HTC_NEVER : now + delay;
+}
+static inline hier_queue *htc__hierarchy_queue(const htc_hierarchy *h, uint32_t queue) /* NULL: none, or a remote one */
+{
+    return queue < h->options.queue_count && !(h->queues[queue].spec.flags & HTC_HIERARCHY_REMOTE) ? &h->queues[queue] : NULL;
+}
+static inline int htc__hierarchy_suits(const hier_grid *g, const hier_job *j)
+{
+    return g->spec.memory_mb >= j->memory_mb && (j->features & ~g->spec.features) == 0;
+}
+static inline uint32_t htc__hierarchy_find(const htc_hierarchy *h, uint64_t id) /* HIER_NONE: no such job */
+{
+    return htc__hierarchy_index_find(&h->by_id, id);
+}
+
 /* hierarchy.c */
-htc_ns      htc__hierarchy_now(htc_hierarchy *h, htc_ns now);                   /* never backwards */
-htc_ns      htc__hierarchy_clock(const hier_queue *q, htc_ns now);              /* stands still while frozen */
-htc_ns      htc__hierarchy_after(htc_ns now, htc_ns delay);                     /* HTC_NEVER at most */
 double      htc__hierarchy_cpus_now(const htc_hierarchy *h, const hier_queue *q); /* what phi counts at most */
 double      htc__hierarchy_largest_ce(const htc_hierarchy *h);
 void        htc__hierarchy_refresh(htc_hierarchy *h); /* what follows from the queues' specs, for queues and jobs */
-hier_queue *htc__hierarchy_queue(const htc_hierarchy *h, uint32_t queue); /* NULL: none, or a remote one */
-int         htc__hierarchy_suits(const hier_grid *g, const hier_job *j);
 uint32_t    htc__hierarchy_cpus_for(const htc_hierarchy *h, const hier_queue *q, const hier_job *j);
 
 /* hierarchy_jobs.c */
-uint32_t    htc__hierarchy_find(const htc_hierarchy *h, uint64_t id);
 htc_status  htc__hierarchy_add(htc_hierarchy *h, uint32_t queue, const htc_hierarchy_job *job, htc_ns now, uint32_t *out);
 htc_status  htc__hierarchy_check_job(const htc_hierarchy_job *in, htc_hierarchy_job *out);
 void        htc__hierarchy_wake(const htc_hierarchy *h, hier_queue *q, htc_ns now); /* it has a job: its periods run */

@@ -91,7 +91,7 @@ static void draw_task(const grids_job *j, grids_task *x, const grids_grid *g, in
     } else if (g->evicts) {
         uint64_t bits = htc__scale_draw(j->stream, at + DRAW_EVICTION);
         /* an exponential moment is -mean ln u; since e^-x > 1 - x most need no logarithm */
-        uint64_t comes = unit(bits) <= 1 - ((double)x->length + 1) / g->eviction.a ? UINT64_MAX : htc__scale_drawer_ticks(&g->eviction, bits);
+        uint64_t comes = (1 - unit(bits)) * g->eviction.a >= (double)x->length + 1 ? UINT64_MAX : htc__scale_drawer_ticks(&g->eviction, bits);
         x->evicted = comes < x->length;
         x->length = x->evicted ? comes + 1 : x->length;
     }
