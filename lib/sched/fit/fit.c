@@ -169,21 +169,6 @@ htc_status htc__fit_clone(const htc_fit *fit, htc_fit **out)
 
 /* ---- what happens ---- */
 
-htc_status htc__fit_check(const htc_fit *fit, htc_ns now)
-{
-    return !fit || now < fit->now || now == HTC_NEVER ? HTC_EINVAL : HTC_OK;
-}
-
-htc_status htc__fit_may_change(const htc_fit *fit, htc_ns now)
-{
-    return fit && *fit->asking ? HTC_EINVAL : htc__fit_check(fit, now);
-}
-
-uint32_t htc__fit_free(const htc_fit *fit)
-{
-    return fit->nodes > fit->busy ? fit->nodes - fit->busy : 0;
-}
-
 static int waits(const fit_slot *s)
 {
     return s->started == HTC_NEVER;
@@ -268,7 +253,10 @@ htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *job)
         fit->unused = fit->slots[at].left;
     else
         at = fit->used++;
-    fit->slots[at] = (fit_slot){ .job = *job, .sequence = ++fit->sequence, .submitted = now };
+    /* Word by word: the caller has just written them so. */
+    fit->sequence++;
+    fit->slots[at] = (fit_slot){ .job = { .id = job->id, .estimate = job->estimate, .nodes = job->nodes, .priority = job->priority }, .sequence = fit->sequence,
+                                 .submitted = now, .heap = htc__fit_heap(fit->sequence) };
     table_add(fit, at);
     enqueue(fit, now, at, key);
     fit->now = now;
@@ -397,9 +385,10 @@ void htc_fit_count(const htc_fit *fit, htc_fit_counts *out)
 {
     if (!out)
         return;
-    *out = (htc_fit_counts){ 0 };
-    if (!fit)
+    if (!fit) {
+        *out = (htc_fit_counts){ 0 };
         return;
+    }
     const fit_sum *waiting = fit->waiting == FIT_NONE ? NULL : &fit->slots[fit->waiting].sum;
     *out = (htc_fit_counts){ .waiting_nodes = waiting ? waiting->nodes : 0,
                              .busy = fit->busy,

@@ -52,7 +52,8 @@ void htc__fit_shadow(const htc_fit *fit, htc_ns now, uint32_t nodes, htc_ns *whe
         *when = slots[*job].key;
         freed = htc__fit_nodes_through(slots, fit->running, *when) - overdue;
     } else {
-        *job = htc__fit_reaching(slots, fit->running, (uint64_t)missing);
+        if (overdue > 0)
+            *job = htc__fit_reaching(slots, fit->running, (uint64_t)missing);
         *when = slots[*job].key > late ? slots[*job].key : late;
         freed = htc__fit_nodes_through(slots, fit->running, *when);
     }
@@ -86,9 +87,9 @@ uint32_t htc__fit_head(const htc_fit *fit)
 
 /* EASY: the head may start as soon as its nodes are free; another if it ends by the time the head is to start, or takes
  * nodes that the head will not need then. A job that does not say how long it runs does not end before any time. */
-static fit_rule delay_no_head(const htc_fit *fit, htc_ns now)
+static fit_rule delay_no_head(const htc_fit *fit, htc_ns now, uint32_t head)
 {
-    fit_rule rule = { .first = htc__fit_head(fit), .bounds = { .nodes = htc__fit_free(fit), .reserved = HTC_NEVER } };
+    fit_rule rule = { .first = head, .bounds = { .nodes = htc__fit_free(fit), .reserved = HTC_NEVER } };
     htc_ns   shadow;
     uint32_t job;
     if (rule.first == FIT_NONE)
@@ -109,7 +110,7 @@ fit_rule htc__fit_rule(const htc_fit *fit, htc_ns now)
     case HTC_FIT_PROMISE_ORDER:
         return (fit_rule){ .first = htc__fit_nth(fit->slots, fit->waiting, 0) };
     case HTC_FIT_PROMISE_HEAD:
-        return delay_no_head(fit, now);
+        return delay_no_head(fit, now, htc__fit_head(fit));
     case HTC_FIT_PROMISE_ALL:
         whatever_fits.bounds.reserved = now;
     }
@@ -173,6 +174,8 @@ static uint32_t next_of(const htc_fit *fit, htc_ns now)
         uint32_t head = htc__fit_head(fit);
         if (head != FIT_NONE && fit->slots[head].job.nodes <= free_nodes)
             return head;
+        fit_rule rule = delay_no_head(fit, now, head);
+        return htc__fit_first(fit->slots, fit->waiting, FIT_NONE, &rule.bounds); /* the head is too wide now */
     }
     fit_rule rule = htc__fit_rule(fit, now);
     return candidate(fit, &rule, FIT_NONE);

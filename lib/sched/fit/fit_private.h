@@ -39,9 +39,19 @@ typedef struct fit_bounds {
     htc_ns   reserved; /* with a start reserved no later */
 } fit_bounds;
 
-/* Where a number stands in a heap: neighbours are strangers there. */
-uint32_t htc__fit_heap(uint64_t number);
-int      htc__fit_before(const fit_slot *slots, uint32_t a, uint32_t b);
+/* Where a number stands in a heap: neighbours are strangers there (SplitMix64's finish). */
+static inline uint32_t htc__fit_heap(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(x >> 32);
+}
+static inline int htc__fit_before(const fit_slot *slots, uint32_t a, uint32_t b)
+{
+    const fit_slot *x = &slots[a], *y = &slots[b];
+    return x->key != y->key ? x->key < y->key : x->sequence < y->sequence;
+}
+/* Of a slot whose heap, key, sequence and job are filled in. */
 void     htc__fit_insert(fit_slot *slots, uint32_t *root, uint32_t at);
 void     htc__fit_remove(fit_slot *slots, uint32_t *root, uint32_t at);
 /* The job at changed, but for its key: the sums above it are made again. */
@@ -132,11 +142,20 @@ void   htc__fit_floor_forget(fit_floor *floor);
 /* ---- fit.c ---- */
 
 uint32_t htc__fit_slot_of(const htc_fit *fit, uint64_t id);
-uint32_t htc__fit_free(const htc_fit *fit);
+static inline uint32_t htc__fit_free(const htc_fit *fit)
+{
+    return fit->nodes > fit->busy ? fit->nodes - fit->busy : 0;
+}
 /* Every call with a moment: HTC_EINVAL for one before the last. */
-htc_status htc__fit_check(const htc_fit *fit, htc_ns now);
+static inline htc_status htc__fit_check(const htc_fit *fit, htc_ns now)
+{
+    return !fit || now < fit->now || now == HTC_NEVER ? HTC_EINVAL : HTC_OK;
+}
 /* Every call that changes something: HTC_EINVAL also from inside the policy. */
-htc_status htc__fit_may_change(const htc_fit *fit, htc_ns now);
+static inline htc_status htc__fit_may_change(const htc_fit *fit, htc_ns now)
+{
+    return fit && *fit->asking ? HTC_EINVAL : htc__fit_check(fit, now);
+}
 void       htc__fit_run(htc_fit *fit, htc_ns now, uint32_t at);
 htc_status htc__fit_clone(const htc_fit *fit, htc_fit **out);
 

@@ -3,12 +3,6 @@
  * meant. */
 #include "sched/fit/fit_private.h"
 
-int htc__fit_before(const fit_slot *slots, uint32_t a, uint32_t b)
-{
-    const fit_slot *x = &slots[a], *y = &slots[b];
-    return x->key != y->key ? x->key < y->key : x->sequence < y->sequence;
-}
-
 static void include(fit_sum *sum, const fit_sum *part)
 {
     sum->nodes += part->nodes;
@@ -123,22 +117,13 @@ static uint32_t join(fit_slot *slots, uint32_t a, uint32_t b)
     return b;
 }
 
-/* SplitMix64's finish: neighbours in sequence are strangers in the heap. */
-uint32_t htc__fit_heap(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)(x >> 32);
-}
-
 void htc__fit_insert(fit_slot *slots, uint32_t *root, uint32_t at)
 {
-    uint32_t heap = htc__fit_heap(slots[at].sequence);
+    uint32_t heap = slots[at].heap;
     while (*root != FIT_NONE && slots[*root].heap >= heap) {
         add_one(slots, *root, at);
         root = htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right;
     }
-    slots[at].heap = heap;
     split(slots, *root, at, &slots[at].left, &slots[at].right);
     *root = at;
     add_up(slots, at);

@@ -91,23 +91,20 @@ void htc__prov_next(prov *m, prov_environment *e)
 
 /* ---- arrivals ---- */
 
-static void queue(prov *m, prov_environment *e, prov_slot what, htc_fit_job job)
+/* A job, or a task of a workflow. */
+static void queue(prov *m, prov_environment *e, uint64_t length, uint32_t flow, uint32_t task, const htc_fit_job *job)
 {
     uint32_t s = htc__prov_slot(m);
     if (s == PROV_NONE)
         return;
-    what.state = PROV_WAITING;
-    what.environment = htc__prov_number(m, e);
-    what.at = htc_scale_now(m->scale);
-    what.nodes = job.nodes;
-    m->slot[s] = what;
+    m->slot[s] = (prov_slot){ .at = htc_scale_now(m->scale), .length = length, .nodes = job->nodes, .environment = htc__prov_number(m, e), .state = PROV_WAITING,
+                              .flow = flow, .task = task };
     if (m->options.system == HTC_SIM_PROVISION_DRP) {
         htc__prov_lease_job(m, s);
         return;
     }
-    job.id = s;
-    job.estimate = job.estimate ? job.estimate : HTC_NEVER;
-    htc_status status = htc_fit_submit(e->fit, htc__prov_now(m), &job);
+    htc_status status = htc_fit_submit(e->fit, htc__prov_now(m), &(htc_fit_job){ .id = s, .estimate = job->estimate ? job->estimate : HTC_NEVER, .nodes = job->nodes,
+                                                                                 .priority = job->priority });
     if (status != HTC_OK)
         htc__prov_fail(m, status, "a job could not be submitted: %s", htc_strerror(status));
     htc__prov_mark(m, e);
@@ -128,8 +125,8 @@ static void job_arrives(prov *m, prov_environment *e)
         e->refused++;
         return;
     }
-    queue(m, e, (prov_slot){ .length = htc_scale_ticks(m->scale, job->length), .flow = PROV_NONE },
-          (htc_fit_job){ .estimate = job->estimate, .nodes = job->nodes, .priority = job->priority });
+    queue(m, e, htc_scale_ticks(m->scale, job->length), PROV_NONE, 0,
+          &(htc_fit_job){ .estimate = job->estimate, .nodes = job->nodes, .priority = job->priority });
 }
 
 static void take_ready(prov *m, prov_environment *e, uint32_t f)
@@ -140,7 +137,7 @@ static void take_ready(prov *m, prov_environment *e, uint32_t f)
         if (m->options.system == HTC_SIM_PROVISION_DRP)
             htc__prov_lease_task(m, e, f, task, length);
         else
-            queue(m, e, (prov_slot){ .length = length, .flow = f, .task = task }, (htc_fit_job){ .nodes = 1 });
+            queue(m, e, length, f, task, &(htc_fit_job){ .nodes = 1 });
     }
 }
 
@@ -298,6 +295,8 @@ void htc__prov_tell_graphs(prov *m)
         m->order_cap = m->dones_cap;
     }
     size_t n = m->dones;
+    if (n == 0)
+        return;
     for (size_t i = 0; i < n; i++)
         m->order[i] = i;
     htc__order_sort(m->order, n, done_before, m->done);
