@@ -63,6 +63,13 @@ static void divide_side(ladder *q);
 
 void htc__ladder_side_put(ladder *q, uint64_t key)
 {
+    if (q->bottom_n < LADDER_FEW) { /* so few are moved sooner than the heap is put in order twice */
+        uint32_t at = q->bottom_n++;
+        for (; at && q->bottom[at - 1] < key; at--)
+            q->bottom[at] = q->bottom[at - 1];
+        q->bottom[at] = key;
+        return;
+    }
     if (q->side_n == LADDER_SIDE) {
         divide_side(q);
         q->count--;
