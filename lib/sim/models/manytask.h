@@ -82,6 +82,7 @@ typedef struct many {
     uint64_t                 hop_load, hop_task; /* a message to a place one hop away */
     htc__scale_drawer        length;
     uint64_t                 stream, id_mask;
+    uint64_t                 drawn, drawn_of; /* central: the length of that task, drawn before it begins; one more than its number, 0: none */
     uint32_t                *asked; /* for one round */
     uint64_t                *load;
     uint32_t                *tile;
@@ -125,8 +126,9 @@ static inline uint32_t htc__many_sample_id(const many *m)
 static inline uint64_t htc__many_length(many *m, uint64_t number, uint32_t group)
 {
     const htc_sim_manytask_options *o = &m->options;
-    uint64_t length = o->lengths ? htc_scale_ticks(m->scale, o->lengths[(m->first_task + number) % o->n_lengths]) :
-                                   htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, m->first_task + number));
+    uint64_t length = o->lengths                 ? htc_scale_ticks(m->scale, o->lengths[(m->first_task + number) % o->n_lengths]) :
+                      m->drawn_of == number + 1 ? m->drawn :
+                                                  htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, m->first_task + number));
     m->now.work += length;
     double speed = m->group[group].speed;
     if (speed == 1)

@@ -122,6 +122,17 @@ static void dispatch(many *m, uint32_t c)
         send_down(m, c);
 }
 
+/* The length of the next task is drawn now, and where its end will stand in the queue is fetched into the cache, so that the dispatch waits for neither. */
+static void look_at_next(many *m)
+{
+    uint64_t number = m->now.started;
+    if (m->options.lengths)
+        return;
+    m->drawn = htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, m->first_task + number));
+    m->drawn_of = number + 1;
+    htc__ladder_expect(m->scale->queue, (htc_scale_now(m->scale) + m->dispatch + m->hop_task + m->hop_load + m->task + m->drawn) << m->scale->id_bits);
+}
+
 static void work(many *m, uint32_t c)
 {
     many_chief *chief = &m->chief[c];
@@ -131,6 +142,8 @@ static void work(many *m, uint32_t c)
             continue;
         }
         chief->at_work = 1;
+        if (m->chiefs == 1)
+            look_at_next(m);
         (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->dispatch, htc__many_chief_id(m, c, MANY_DISPATCHED));
     }
 }

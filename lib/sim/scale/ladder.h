@@ -108,6 +108,19 @@ static inline void htc__ladder_push(ladder *q, uint64_t key)
     htc__ladder_side_put(q, key);
 }
 
+/* A key will be pushed soon: fetch where it goes into the cache. */
+static inline void htc__ladder_expect(const ladder *q, uint64_t key)
+{
+    const ladder_list *list = NULL;
+    if (key >= q->top_start)
+        list = &q->top;
+    for (uint32_t r = 0; !list && r < q->rungs; r++)
+        if (key >= q->limit[r])
+            list = &q->rung[r].list[(key - q->rung[r].base) >> q->rung[r].shift];
+    if (list)
+        __builtin_prefetch(&q->chunk[list->head], 1);
+}
+
 /* The least key, which stays; 0: nothing is pending. */
 static inline int htc__ladder_peek(ladder *q, uint64_t *key)
 {
