@@ -207,12 +207,11 @@ static htc_status reserve_task(htc_hierarchy *h)
     return status != HTC_OK || h->tasks_n < h->tasks_cap ? status : grow_tasks(h);
 }
 
-/* The task of that cell of by_task no longer runs; answers for how long it did. */
-static htc_ns end_task(htc_hierarchy *h, size_t cell)
+/* The task of that cell of by_task, one of job j, no longer runs; answers for how long it did. */
+static inline htc_ns end_task(htc_hierarchy *h, hier_job *j, size_t cell)
 {
     uint32_t    task = h->by_task.cells[cell].value;
     hier_task  *t = &h->tasks[task];
-    hier_job   *j = &h->jobs[t->job];
     hier_queue *q = &h->queues[j->queue];
     htc_ns      ran = h->now - t->started;
     if (t->prev != HIER_NONE)
@@ -242,7 +241,7 @@ void htc__hierarchy_detach(htc_hierarchy *h, uint32_t job)
     hier_job   *j = &h->jobs[job];
     hier_queue *q = &h->queues[j->queue];
     while (j->first_task != HIER_NONE) {
-        htc_ns ran = end_task(h, htc__hierarchy_index_place(&h->by_task, task_key(job, h->tasks[j->first_task].task)));
+        htc_ns ran = end_task(h, j, htc__hierarchy_index_place(&h->by_task, task_key(job, h->tasks[j->first_task].task)));
         if (j->state == HTC_HIERARCHY_LEAVING && j->to != HTC_HIERARCHY_NOWHERE)
             q->lost_ns = htc__hierarchy_after(q->lost_ns, ran);
     }
@@ -358,29 +357,27 @@ htc_status htc_hierarchy_task_started(htc_hierarchy *h, const htc_hierarchy_task
     return HTC_OK;
 }
 
-/* Its cell in by_task. 0: it does not run. */
-static int find_task(const htc_hierarchy *h, uint64_t id, uint32_t task, size_t *cell)
+/* Its job, and its cell in by_task. NULL: it does not run. */
+static inline hier_job *find_task(const htc_hierarchy *h, uint64_t id, uint32_t task, size_t *cell)
 {
     uint32_t job = htc__hierarchy_find(h, id);
     if (job == HIER_NONE || h->by_task.cap == 0)
-        return 0;
+        return NULL;
     *cell = htc__hierarchy_index_place(&h->by_task, task_key(job, task));
-    return h->by_task.cells[*cell].filled;
+    return h->by_task.cells[*cell].filled ? &h->jobs[job] : NULL;
 }
 
 htc_status htc_hierarchy_task_done(htc_hierarchy *h, uint64_t id, uint32_t task, htc_ns now)
 {
-    size_t cell;
-    if (!h)
-        return HTC_EINVAL;
-    if (!find_task(h, id, task, &cell))
-        return HTC_ENOTFOUND;
+    size_t    cell;
+    hier_job *j = h ? find_task(h, id, task, &cell) : NULL;
+    if (!j)
+        return h ? HTC_ENOTFOUND : HTC_EINVAL;
     htc__hierarchy_now(h, now);
     const hier_task  *t = &h->tasks[h->by_task.cells[cell].value];
-    hier_job         *j = &h->jobs[t->job];
     const hier_queue *q = &h->queues[j->queue];
     hier_entry       *e = &q->entries[j->at];
-    htc_ns            ran = end_task(h, cell); /* its record is free, and as it was but for next */
+    htc_ns            ran = end_task(h, j, cell); /* its record is free, and as it was but for next */
     e->left = e->left > t->kflop ? e->left - t->kflop : 0;
     if (j->split)
         j->tasks--;
@@ -391,16 +388,14 @@ htc_status htc_hierarchy_task_done(htc_hierarchy *h, uint64_t id, uint32_t task,
 
 htc_status htc_hierarchy_task_lost(htc_hierarchy *h, uint64_t id, uint32_t task, htc_ns now)
 {
-    size_t cell;
-    if (!h)
-        return HTC_EINVAL;
-    if (!find_task(h, id, task, &cell))
-        return HTC_ENOTFOUND;
+    size_t    cell;
+    hier_job *j = h ? find_task(h, id, task, &cell) : NULL;
+    if (!j)
+        return h ? HTC_ENOTFOUND : HTC_EINVAL;
     htc__hierarchy_now(h, now);
-    const hier_task *t = &h->tasks[h->by_task.cells[cell].value];
-    hier_queue      *q = &h->queues[h->jobs[t->job].queue];
-    h->grids[t->grid].lost++;
-    q->lost_ns = htc__hierarchy_after(q->lost_ns, end_task(h, cell));
+    hier_queue *q = &h->queues[j->queue];
+    h->grids[h->tasks[h->by_task.cells[cell].value].grid].lost++;
+    q->lost_ns = htc__hierarchy_after(q->lost_ns, end_task(h, j, cell));
     return HTC_OK;
 }
 
