@@ -1,30 +1,29 @@
 /* Neighbours drawn at random (MATRIX, Algorithm 1), in O(k) without a bitmap of n and without memory beside the answer.
  *
- * Up to a thousand: draw and reject repeats, found in a small table on the stack. More of a large group: how many fall
+ * Up to a thousand: draw and reject repeats, found by a small set of bits on the stack. More of a large group: how many fall
  * into each of 256 equal parts is found by drawing places and remembering only counts; each part is then a smaller
  * problem of the same kind with its own piece of the answer. More than half: walk through all and choose each with the
  * right chance. */
 #include <string.h>
 
+#include "core/rng.h"
 #include "htcsched/steal.h"
 
 /* Up to this many are compared one by one. */
 #define FEW 8
-/* Up to this many are remembered in a table of twice the size. */
+/* Up to this many have a set of bits beside them; a power of two. */
 #define SOME 1024
 /* A large group has this many parts, so there are at most four levels of them in 2^32 places. */
 #define PARTS 256
-/* No place has this number: there are fewer than 2^32 - 1 others. */
-#define EMPTY UINT32_MAX
 
 /* In [0, n), n > 0: the high half of a product; the low half tells the draws that would make some answers likelier. */
 static uint32_t below(htc_rng *rng, uint32_t n)
 {
-    uint64_t product = (htc_rng_next(rng) >> 32) * n;
+    uint64_t product = (htc__rng_next(rng) >> 32) * n;
     if ((uint32_t)product < n) {
         uint32_t skip = (0 - n) % n;
         while ((uint32_t)product < skip)
-            product = (htc_rng_next(rng) >> 32) * n;
+            product = (htc__rng_next(rng) >> 32) * n;
     }
     return (uint32_t)(product >> 32);
 }
@@ -46,19 +45,21 @@ static void draw_few(htc_rng *rng, uint32_t first, uint32_t m, uint32_t k, uint3
     }
 }
 
-/* The table is never more than half full, and what is drawn is random already: its low bits are as good as a hash. */
+/* A bit for each class of numbers, at least 64 times as many as are drawn: a number is looked for among the others only if its bit is set already. */
 static void draw_some(htc_rng *rng, uint32_t first, uint32_t m, uint32_t k, uint32_t *out)
 {
-    uint32_t table[2 * SOME], mask = 4 * FEW - 1;
-    while (mask < 2 * k - 1)
-        mask = 2 * mask + 1;
-    memset(table, 0xff, (mask + (size_t)1) * sizeof *table);
+    uint64_t seen[SOME];
+    uint32_t words = FEW;
+    while (words < k)
+        words *= 2;
+    memset(seen, 0, words * sizeof *seen);
     for (uint32_t drawn = 0; drawn < k;) {
-        uint32_t x = below(rng, m), at = x & mask;
-        while (table[at] != EMPTY && table[at] != x)
-            at = (at + 1) & mask;
-        if (table[at] == EMPTY)
-            out[drawn++] = first + (table[at] = x);
+        uint32_t  x = below(rng, m);
+        uint64_t *word = &seen[x / 64 & (words - 1)], bit = UINT64_C(1) << x % 64;
+        if ((*word & bit) && is_among(out, drawn, first + x))
+            continue;
+        *word |= bit;
+        out[drawn++] = first + x;
     }
 }
 
