@@ -380,7 +380,7 @@ htc_status htc_balance_step(htc_balance_request *request, htc_ns now, htc_rng *r
             r->state = SEEK;
     }
     htc_status status = r->state == SEEK ? seek(r, now, rng) : HTC_OK;
-    if (status == HTC_OK)
-        *action = r->action;
+    if (status == HTC_OK) /* word by word: so it has just been written */
+        *action = (htc_balance_action){ .kind = r->action.kind, .partition = r->action.partition, .nodes = r->action.nodes, .until = r->action.until, .body = r->action.body };
     return status;
 }
