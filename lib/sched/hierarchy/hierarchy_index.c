@@ -1,6 +1,4 @@
 /* A table from 64-bit keys to numbers: linear probing, at most half full, no tombstones. */
-#include <assert.h>
-
 #include "core/util.h"
 #include "sched/hierarchy/hierarchy_private.h"
 
@@ -19,19 +17,17 @@ htc_status htc__hierarchy_index_grow(const htc_env *env, hier_index *index)
 }
 
 /* What follows in the same run moves up if the hole lies between its home and its place. */
-void htc__hierarchy_index_clear(hier_index *index, size_t hole)
+void htc__hierarchy_index_close(hier_index *index, size_t hole)
 {
     size_t mask = index->cap - 1;
     for (size_t at = (hole + 1) & mask; index->cells[at].filled; at = (at + 1) & mask) {
         size_t home = htc__hierarchy_index_home(index, index->cells[at].key);
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             index->cells[hole] = index->cells[at];
+            index->cells[at].filled = 0;
             hole = at;
         }
     }
-    index->cells[hole].filled = 0;
-    assert(index->n > 0);
-    index->n--;
 }
 
 void htc__hierarchy_index_free(const htc_env *env, hier_index *index)

@@ -220,6 +220,7 @@ static inline htc_ns end_task(htc_hierarchy *h, hier_job *j, size_t cell)
         j->first_task = t->next;
     if (t->next != HIER_NONE)
         h->tasks[t->next].prev = t->prev;
+    assert(h->by_task.n > 0);
     htc__hierarchy_index_clear(&h->by_task, cell);
     h->grids[t->grid].busy_ns = htc__hierarchy_after(h->grids[t->grid].busy_ns, ran);
     assert(q->entries[j->at].running > 0);
@@ -271,6 +272,7 @@ void htc__hierarchy_detach(htc_hierarchy *h, uint32_t job)
 void htc__hierarchy_forget(htc_hierarchy *h, uint32_t job)
 {
     hier_job *j = &h->jobs[job];
+    assert(h->by_id.n > 0);
     htc__hierarchy_index_clear(&h->by_id, htc__hierarchy_index_place(&h->by_id, j->id));
     *j = (hier_job){ .next_free = h->free_job };
     h->free_job = job;

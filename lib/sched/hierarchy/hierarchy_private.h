@@ -128,7 +128,7 @@ struct htc_hierarchy {
 
 /* hierarchy_index.c */
 htc_status htc__hierarchy_index_grow(const htc_env *env, hier_index *index);
-void       htc__hierarchy_index_clear(hier_index *index, size_t at); /* the cell is empty then, and others may have moved */
+void       htc__hierarchy_index_close(hier_index *index, size_t hole); /* others move into an empty cell, if they have to */
 void       htc__hierarchy_index_free(const htc_env *env, hier_index *index);
 
 static inline size_t htc__hierarchy_index_home(const hier_index *x, uint64_t key)
@@ -154,6 +154,14 @@ static inline void htc__hierarchy_index_fill(hier_index *index, size_t at, uint6
 {
     index->cells[at] = (hier_cell){ key, value, 1 };
     index->n++;
+}
+/* The cell is empty then, and others may have moved. */
+static inline void htc__hierarchy_index_clear(hier_index *index, size_t at)
+{
+    index->n--;
+    index->cells[at].filled = 0;
+    if (index->cells[(at + 1) & (index->cap - 1)].filled)
+        htc__hierarchy_index_close(index, at);
 }
 /* HIER_NONE: not there. */
 static inline uint32_t htc__hierarchy_index_find(const hier_index *index, uint64_t key)

@@ -3,7 +3,7 @@
 #define HTC_SIM_MODELS_GRIDS_H
 
 #include "htcsched/sim_grids.h"
-#include "sim/scale/draw.h"
+#include "sim/scale/scale_private.h"
 
 #define GRIDS_NONE UINT32_MAX
 #define GRIDS_BINS 512 /* of response times: eight an octave */
@@ -134,7 +134,7 @@ enum { GRIDS_ID_ARRIVAL, GRIDS_ID_TIMER, GRIDS_ID_SAMPLE, GRIDS_ID_GRID };
 
 static inline htc_ns htc__grids_now(const grids *m)
 {
-    return htc_scale_now(m->scale) * m->options.tick_ns;
+    return m->scale->now * m->options.tick_ns;
 }
 static inline uint32_t htc__grids_id(const grids *m, uint32_t what)
 {
