@@ -23,7 +23,7 @@ static uint64_t ask_store(flow *m, uint32_t node, uint32_t task, uint64_t at, ui
     *member = (uint32_t)((htc__scale_draw(m->records_stream, task) >> 32) * m->nodes >> 32);
     flow_node *v = &m->node[*member];
     uint64_t   begin = at + message(m, node, *member);
-    htc_scale_messages(m->scale, 2, 2, 0);
+    htc__scale_messages(m->scale, 2, 2, 0);
     begin = begin > v->store_free ? begin : v->store_free;
     v->store_free = begin + m->store;
     return v->store_free + m->commit;
@@ -57,7 +57,7 @@ static void place(flow *m, uint32_t i, uint32_t task)
     } else if (to.queue == HTC_LOCALITY_PUSH && to.worker != i) {
         m->where[task] = to.worker;
         m->now.pushed++;
-        htc_scale_messages(m->scale, 1, 0, 0);
+        htc__scale_messages(m->scale, 1, 0, 0);
         (void)htc_scale_at(m->scale, htc__dataflow_now(m) + m->hop_task, (uint32_t)(m->task_id + task));
         return;
     } else {
@@ -85,7 +85,7 @@ static void arrives(flow *m, uint32_t task)
     flow_entry e = { .task = task };
     for (uint32_t k = 0; k < n; k++)
         e.bytes += m->in[k].bytes;
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     htc__dataflow_put(m, htc_locality_in_force(v->policy)->rule == HTC_LOCALITY_MLB ? &v->shared : &v->local, e);
     htc__dataflow_start_all(m, i);
     htc__dataflow_nudge(m, i);
@@ -250,7 +250,7 @@ static void ends(flow *m, uint32_t core)
     flow_core *c = &m->core[core];
     uint32_t   i = core / m->options.cores, task = c->task;
     flow_node *v = &m->node[i];
-    htc_scale_end(m->scale);
+    htc__scale_end(m->scale);
     m->now.ended++;
     m->now.end_sum += (double)htc__dataflow_now(m);
     v->ended++;

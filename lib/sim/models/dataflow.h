@@ -139,7 +139,7 @@ typedef struct flow {
 
 static inline uint64_t htc__dataflow_now(const flow *m)
 {
-    return htc_scale_now(m->scale);
+    return htc__scale_time(m->scale);
 }
 
 static inline htc_ns htc__dataflow_now_ns(const flow *m)

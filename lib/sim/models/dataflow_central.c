@@ -114,7 +114,7 @@ void htc__dataflow_dispatched(flow *m)
         task = ring_take(&m->queue);
         core = ring_take(&m->free_cores);
     }
-    htc_scale_messages(m->scale, 2, 2, 0); /* the task, and later its end */
+    htc__scale_messages(m->scale, 2, 2, 0); /* the task, and later its end */
     htc__dataflow_start(m, core, task, m->options.system == HTC_SIM_DATAFLOW_YARN ? m->hop_load + m->hop_task : m->hop_task);
     htc__dataflow_central_work(m);
 }

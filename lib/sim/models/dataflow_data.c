@@ -193,7 +193,7 @@ static uint64_t from_node(flow *m, uint32_t node, const flow_input *in, uint64_t
 {
     flow_node *source = &m->node[in->node], *v = &m->node[node];
     uint64_t   asked = at + m->hop_load, take = htc__dataflow_transfer(m->tick_bytes, in->bytes), begin = asked;
-    htc_scale_messages(m->scale, 2, 2, 0);
+    htc__scale_messages(m->scale, 2, 2, 0);
     if (m->options.links != HTC_SIM_DATAFLOW_FREE)
         begin = later(begin, source->out_free);
     if (m->options.links == HTC_SIM_DATAFLOW_BOTH)
@@ -206,7 +206,7 @@ static uint64_t from_node(flow *m, uint32_t node, const flow_input *in, uint64_t
 static uint64_t from_file_system(flow *m, uint64_t bytes, uint64_t at)
 {
     uint64_t begin = later(at + m->hop_load, m->now.pfs_free), take = htc__dataflow_transfer(m->pfs_tick_bytes, bytes);
-    htc_scale_messages(m->scale, 2, 2, 0);
+    htc__scale_messages(m->scale, 2, 2, 0);
     m->now.pfs_free = begin + take;
     return begin + take + htc_scale_ticks(m->scale, m->options.latency_ns);
 }

@@ -61,7 +61,7 @@ void htc__dataflow_nudge_others(flow *m, uint32_t i)
     for (uint32_t k = 0; k < n; k++)
         (void)htc_scale_at(m->scale, now + m->hop_load, htc__dataflow_node_id(m, to[k], FLOW_NUDGE));
     m->now.nudges += n;
-    htc_scale_messages(m->scale, n, 0, 0);
+    htc__scale_messages(m->scale, n, 0, 0);
 }
 
 void htc__dataflow_nudge(flow *m, uint32_t i)
@@ -76,7 +76,7 @@ void htc__dataflow_nudge(flow *m, uint32_t i)
 
 void htc__dataflow_nudged(flow *m, uint32_t i)
 {
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     htc__dataflow_nudge(m, i);
     htc__dataflow_look(m, i);
 }
@@ -104,7 +104,7 @@ static void hear_loads(flow *m, uint32_t i)
         return;
     }
     m->now.rounds++;
-    htc_scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
+    htc__scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
     for (uint32_t k = 0; k < n; k++)
         m->load[k] = m->node[m->asked[k]].shared.n;
     if (m->options.in_turn)
@@ -115,7 +115,7 @@ static void hear_loads(flow *m, uint32_t i)
         return;
     }
     v->other = m->asked[place_of];
-    htc_scale_messages(m->scale, 1, 0, 0);
+    htc__scale_messages(m->scale, 1, 0, 0);
     step_at(m, i, FLOW_TOLD, begun + trip + m->hop_load);
 }
 
@@ -129,7 +129,7 @@ static void give(flow *m, uint32_t i)
         htc_scale_fail(m->scale, status);
     for (uint64_t k = 0; k < amount; k++)
         htc__dataflow_put(m, &thief->loot, htc__dataflow_queue_last(&v->shared));
-    htc_scale_messages(m->scale, 1, 1, 0);
+    htc__scale_messages(m->scale, 1, 1, 0);
     htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
     step_at(m, i, FLOW_BACK, htc__dataflow_now(m) + (amount ? m->give + m->hop_task : m->hop_load));
 }
@@ -152,7 +152,7 @@ static void settle(flow *m, uint32_t i)
         htc__dataflow_put(m, &v->shared, v->loot.at[k]);
     v->loot.n = 0;
     if (other != FLOW_NONE)
-        htc_scale_messages(m->scale, 0, 1, 0);
+        htc__scale_messages(m->scale, 0, 1, 0);
     m->now.steals += got > 0;
     m->now.stolen += got;
     htc_status status = htc_steal_settle(&t, &m->steal, htc__dataflow_now_ns(m), got ? other : HTC_STEAL_NOBODY, got);

@@ -111,7 +111,7 @@ static int start_task(grids *m, uint32_t job, uint32_t grid)
     grids_job  *j = &m->job[job];
     grids_grid *g = &m->grid[grid];
     uint32_t    t = take_place(m);
-    uint64_t    now = m->scale->now, latency;
+    uint64_t    now = htc__scale_time(m->scale), latency;
     if (t == GRIDS_NONE)
         return ok(m, HTC_EFULL);
     grids_task *x = &m->task[t];
@@ -149,7 +149,7 @@ static inline uint64_t stop_task(grids *m, uint32_t t)
 {
     const grids_task *x = &m->task[t];
     grids_job        *j = &m->job[x->job];
-    uint64_t          now = m->scale->now, end = now > x->begin ? now : x->begin;
+    uint64_t          now = htc__scale_time(m->scale), end = now > x->begin ? now : x->begin;
     unlink_task(m, t);
     j->running--;
     if (j->running == 0)
@@ -242,7 +242,7 @@ static void task_event(grids *m, uint32_t t)
 static int preempt(grids *m, uint32_t grid, uint32_t level)
 {
     const grids_grid *g = &m->grid[grid];
-    uint64_t          now = m->scale->now;
+    uint64_t          now = htc__scale_time(m->scale);
     for (uint32_t i = g->queues; i-- > 0 && m->queue[g->queue[i]].level > level;)
         for (uint32_t t = m->queue[g->queue[i]].running[grid]; t != GRIDS_NONE; t = m->task[t].next_of_queue)
             if (m->job[m->task[t].job].safe_until <= now) {
@@ -337,7 +337,7 @@ static void grid_event(grids *m, uint32_t grid)
     g->steps++;
     set_ours(g);
     if (m->left)
-        htc_scale_at(m->scale, m->scale->now + g->step, htc__grids_id(m, GRIDS_ID_GRID + grid));
+        htc_scale_at(m->scale, htc__scale_time(m->scale) + g->step, htc__grids_id(m, GRIDS_ID_GRID + grid));
     htc__grids_dispatch(m, grid);
 }
 
@@ -346,7 +346,7 @@ static void next_outage(grids *m, uint32_t grid)
     grids_grid *g = &m->grid[grid];
     uint64_t    stream = htc__scale_stream(m->options.seed, STREAM_GRIDS + 2 * grid + 1);
     uint64_t    gap = htc__scale_drawer_ticks(&g->outage_gap, htc__scale_draw(stream, g->outages++));
-    htc_scale_at(m->scale, m->scale->now + (g->down ? g->outage : gap) + 1, htc__grids_id(m, GRIDS_ID_GRID + m->n_grids + grid));
+    htc_scale_at(m->scale, htc__scale_time(m->scale) + (g->down ? g->outage : gap) + 1, htc__grids_id(m, GRIDS_ID_GRID + m->n_grids + grid));
 }
 
 static void outage_event(grids *m, uint32_t grid)
@@ -385,7 +385,7 @@ static void take_sample(grids *m)
                                                                    .queued = m->sample_queued, .busy = m->sample_busy, .n_queues = m->n_queues, .ours = m->sample_ours,
                                                                    .n_grids = m->n_grids });
     if (m->left)
-        htc_scale_at(m->scale, m->scale->now + m->sample, htc__grids_id(m, GRIDS_ID_SAMPLE));
+        htc_scale_at(m->scale, htc__scale_time(m->scale) + m->sample, htc__grids_id(m, GRIDS_ID_SAMPLE));
 }
 
 void htc__grids_event(htc_scale *scale, void *ctx, uint32_t id)

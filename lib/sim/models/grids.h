@@ -134,7 +134,7 @@ enum { GRIDS_ID_ARRIVAL, GRIDS_ID_TIMER, GRIDS_ID_SAMPLE, GRIDS_ID_GRID };
 
 static inline htc_ns htc__grids_now(const grids *m)
 {
-    return m->scale->now * m->options.tick_ns;
+    return htc__scale_time(m->scale) * m->options.tick_ns;
 }
 static inline uint32_t htc__grids_id(const grids *m, uint32_t what)
 {

@@ -35,7 +35,7 @@ static uint32_t id_of(const grids *m, uint32_t job)
 
 void htc__grids_phase(grids *m, grids_job *j, uint8_t phase)
 {
-    uint64_t now = m->scale->now, since = j->since;
+    uint64_t now = htc__scale_time(m->scale), since = j->since;
     if (j->phase == GRIDS_RUNNING) { /* the first task has started meanwhile, or has not */
         uint64_t started = j->first_start < now ? j->first_start : now;
         j->in[GRIDS_GRID] += started - since;
@@ -60,7 +60,7 @@ static void list(grids *m, grids_job *j, uint8_t listed)
 static void add(grids_tally *t, const grids *m, const grids_job *j)
 {
     htc_sim_grids_result *r = &t->r;
-    uint64_t              now = m->scale->now;
+    uint64_t              now = htc__scale_time(m->scale);
     r->completed += j->fate == HTC_SIM_GRIDS_COMPLETED;
     r->rejected += j->fate == HTC_SIM_GRIDS_REJECTED;
     r->terminated += j->fate == HTC_SIM_GRIDS_TERMINATED;
@@ -102,7 +102,7 @@ static void closes(grids *m, uint32_t job)
 {
     grids_job *j = &m->job[job];
     htc__grids_phase(m, j, GRIDS_FLOW);
-    htc_scale_end(m->scale);
+    htc__scale_end(m->scale);
     htc_scale_mark(m->scale, j->number << 8 ^ (uint64_t)j->queue << 56 ^ j->fate);
     m->completed += j->fate == HTC_SIM_GRIDS_COMPLETED;
     m->rejected += j->fate == HTC_SIM_GRIDS_REJECTED;
@@ -186,7 +186,7 @@ static void queue_it(grids *m, uint32_t job, double bound)
     grids_job *j = &m->job[job];
     htc__grids_phase(m, j, GRIDS_QUEUED);
     j->state = GRIDS_NO_EVENT;
-    j->idle_since = m->scale->now;
+    j->idle_since = htc__scale_time(m->scale);
     split(m, job, bound);
     list(m, j, 1);
     htc__grids_dispatch_queue(m, j->queue);
@@ -203,7 +203,7 @@ static void estimate(grids *m, uint32_t job, const htc_hierarchy_decision *d)
 {
     grids_job *j = &m->job[job];
     htc_ns     tick = m->options.tick_ns;
-    uint64_t   now = m->scale->now, budget = d->until / tick + (d->until % tick != 0) - now;
+    uint64_t   now = htc__scale_time(m->scale), budget = d->until / tick + (d->until % tick != 0) - now;
     uint64_t   step = ESTIMATE_STEP / tick ? ESTIMATE_STEP / tick : 1, low = 0, high = budget / step;
     htc__grids_phase(m, j, GRIDS_ESTIMATING);
     j->state = GRIDS_ESTIMATED;
@@ -256,7 +256,7 @@ static void leaves(grids *m, uint32_t job, const htc_hierarchy_decision *d)
     htc__grids_cut_job(m, job);
     htc__grids_phase(m, j, GRIDS_MOVING);
     j->state = GRIDS_ARRIVES;
-    ok(m, htc_scale_at(m->scale, m->scale->now + m->move, id_of(m, job)));
+    ok(m, htc_scale_at(m->scale, htc__scale_time(m->scale) + m->move, id_of(m, job)));
 }
 
 static void obey(grids *m, uint32_t job, const htc_hierarchy_decision *d)
@@ -289,7 +289,7 @@ static void estimated(grids *m, uint32_t job)
     grids_job             *j = &m->job[job];
     htc_hierarchy_decision d;
     htc_status             status = HTC_OK;
-    uint64_t               spent = m->scale->now - j->since;
+    uint64_t               spent = htc__scale_time(m->scale) - j->since;
     j->state = GRIDS_NO_EVENT;
     if (j->rho > 0) {
         status = htc_hierarchy_bound(m->hierarchy, job, bound_after(m, j, spent), htc__grids_now(m), &d);
@@ -361,7 +361,7 @@ static void arrive(grids *m)
         return;
     }
     grids_job *j = &m->job[job];
-    uint64_t   now = m->scale->now;
+    uint64_t   now = htc__scale_time(m->scale);
     *j = (grids_job){ .number = m->next, .stream = htc__scale_stream(m->options.seed, m->next), .arrival = now, .since = now, .first_task = GRIDS_NONE, .state = GRIDS_NO_EVENT };
     m->next++;
     draw_job(m, j);

@@ -488,7 +488,7 @@ static void tell(const grids *m, htc_sim_grids_report *r)
     uint64_t running = 0; /* tasks that have not ended: if the run was stopped */
     for (uint32_t q = 0; q < m->n_queues; q++)
         running += m->queue[q].busy;
-    r->held_s = seconds(m, m->held + running * htc_scale_now(m->scale));
+    r->held_s = seconds(m, m->held + running * htc__scale_time(m->scale));
     r->busy_s = r->work_s + r->evicted_s + r->moved_s;
     check(m, r);
 }

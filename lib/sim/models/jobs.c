@@ -167,7 +167,7 @@ static uint64_t record_bytes(const jobs *m, uint32_t free)
 
 static void ask(jobs *m, uint32_t s, uint64_t bytes, jobs_phase phase)
 {
-    htc_scale_messages(m->scale, 1, 0, 0);
+    htc__scale_messages(m->scale, 1, 0, 0);
     m->now.requests++;
     m->slot[s].asked++;
     later(m, s, way(m, s, bytes), phase);
@@ -177,7 +177,7 @@ static void ask(jobs *m, uint32_t s, uint64_t bytes, jobs_phase phase)
 static void answer(jobs *m, uint32_t s, uint64_t bytes, jobs_phase phase)
 {
     uint64_t served = htc__jobs_served(m, &m->part[m->slot[s].target].serves);
-    htc_scale_messages(m->scale, 1, 1, 0);
+    htc__scale_messages(m->scale, 1, 1, 0);
     later(m, s, served - htc__jobs_now(m) + way(m, s, bytes), phase);
 }
 
@@ -319,7 +319,7 @@ static void gave(jobs *m, uint32_t s)
 
 static void looked(jobs *m, uint32_t s)
 {
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     if (m->slot[s].gives || m->slot[s].seen_free)
         swap(m, s);
     else
@@ -329,7 +329,7 @@ static void looked(jobs *m, uint32_t s)
 static void swapped(jobs *m, uint32_t s)
 {
     jobs_slot *slot = &m->slot[s];
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     if (!slot->swapped && (slot->gives || slot->seen_free))
         swap(m, s);
     else if (slot->gives)
@@ -340,7 +340,7 @@ static void swapped(jobs *m, uint32_t s)
 
 static void inserted(jobs *m, uint32_t s)
 {
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     if (--m->slot[s].want)
         insert(m, s);
     else
@@ -451,7 +451,7 @@ void htc__jobs_launch(jobs *m, uint32_t s)
 {
     jobs_slot *slot = &m->slot[s];
     uint64_t   length = htc__jobs_length(m, s), delay = htc__jobs_levels(m, slot->need) * (2 * m->hop + m->launch);
-    htc_scale_messages(m->scale, 2 * (uint64_t)slot->need, 0, 0);
+    htc__scale_messages(m->scale, 2 * (uint64_t)slot->need, 0, 0);
     m->now.node_ticks += length * slot->need;
     slot->phase = JOBS_RAN;
     htc_scale_start(m->scale, s, delay, length);
@@ -460,17 +460,17 @@ void htc__jobs_launch(jobs *m, uint32_t s)
 static void ran(jobs *m, uint32_t s)
 {
     uint64_t need = m->slot[s].need;
-    htc_scale_end(m->scale);
+    htc__scale_end(m->scale);
     m->left--;
     m->now.running--;
     m->now.busy -= need;
-    htc_scale_messages(m->scale, need, 2 * need, 0);
+    htc__scale_messages(m->scale, need, 2 * need, 0);
     later(m, s, htc__jobs_levels(m, need) * m->hop, JOBS_COLLECTED);
 }
 
 static void collected(jobs *m, uint32_t s)
 {
-    htc_scale_messages(m->scale, 0, m->slot[s].need, 0);
+    htc__scale_messages(m->scale, 0, m->slot[s].need, 0);
     if (!m->fit) {
         give_next(m, s);
         return;

@@ -8,7 +8,7 @@
 #include "core/codec.h"
 #include "htcsched/record.h"
 #include "htcsched/sim_jobs.h"
-#include "sim/scale/draw.h"
+#include "sim/scale/scale_private.h"
 
 #define JOBS_NONE UINT32_MAX
 
@@ -143,12 +143,12 @@ void htc__jobs_central_ended(jobs *m, uint32_t s);
 
 static inline uint64_t htc__jobs_now(const jobs *m)
 {
-    return htc_scale_now(m->scale);
+    return htc__scale_time(m->scale);
 }
 
 static inline htc_ns htc__jobs_now_ns(const jobs *m)
 {
-    return htc_scale_now(m->scale) * m->tick_ns;
+    return htc__scale_time(m->scale) * m->tick_ns;
 }
 
 /* The tick at which a moment has come. */

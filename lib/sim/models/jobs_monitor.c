@@ -25,13 +25,13 @@ static void monitor_step(jobs *m, const htc_balance_answer *answer)
             return;
         }
         m->now.services++;
-        htc_scale_messages(m->scale, 1, 0, 0);
+        htc__scale_messages(m->scale, 1, 0, 0);
         if (a.kind == HTC_BALANCE_LOOK) {
             m->look_target = a.partition;
             monitor_later(m, m->hop, 1);
             return;
         }
-        htc_scale_messages(m->scale, 0, 1, 0);
+        htc__scale_messages(m->scale, 0, 1, 0);
         (void)htc__jobs_served(m, &m->census_serves);
         htc_buf_clear(&m->census);
         htc_put_raw(&m->census, a.body);
@@ -47,10 +47,10 @@ void htc__jobs_monitor_event(jobs *m)
     if (m->looks == 1) {
         jobs_part *part = &m->part[m->look_target];
         m->look_free = part->free;
-        htc_scale_messages(m->scale, 1, 1, 0);
+        htc__scale_messages(m->scale, 1, 1, 0);
         monitor_later(m, htc__jobs_served(m, &part->serves) - htc__jobs_now(m) + htc__jobs_message(m, (uint64_t)part->free * m->options.node_bytes), 2);
     } else if (m->looks == 2) {
-        htc_scale_messages(m->scale, 0, 1, 0);
+        htc__scale_messages(m->scale, 0, 1, 0);
         if (m->left)
             monitor_step(m, &(htc_balance_answer){ .free = m->look_free });
     } else if (m->left) {
@@ -70,13 +70,13 @@ void htc__jobs_pull_event(jobs *m, uint32_t c)
     uint64_t   now = htc__jobs_now(m);
     if (part->pulls == 0 && m->left) {
         m->now.services++;
-        htc_scale_messages(m->scale, 1, 0, 0);
+        htc__scale_messages(m->scale, 1, 0, 0);
         pull_later(m, c, m->hop, 1);
     } else if (part->pulls == 1) {
-        htc_scale_messages(m->scale, 1, 1, 0);
+        htc__scale_messages(m->scale, 1, 1, 0);
         pull_later(m, c, htc__jobs_served(m, &m->census_serves) - now + htc__jobs_message(m, m->census.len), 2);
     } else if (part->pulls == 2) {
-        htc_scale_messages(m->scale, 0, 1, 0);
+        htc__scale_messages(m->scale, 0, 1, 0);
         /* there is none before the first census */
         htc_status status = m->census.len ? htc_balance_pull(part->balance, htc__jobs_now_ns(m), &part->rng, htc_buf_bytes(&m->census)) : HTC_OK;
         if (status != HTC_OK)

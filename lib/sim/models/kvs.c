@@ -226,7 +226,7 @@ static void answered(kvs *m, uint32_t c)
 {
     kvs_client *client = &m->client[c];
     uint8_t     flags = client->flags;
-    htc_scale_end(m->scale);
+    htc__scale_end(m->scale);
     m->now.last = m->at;
     m->now.response += m->now.last;
     *(flags & KVS_FAILED ? &m->now.failed : &m->now.answered) += 1;
@@ -336,7 +336,7 @@ static void at_client(kvs *m, uint32_t c)
 void htc__kvs_event(htc_scale *scale, void *ctx, uint32_t id)
 {
     kvs *m = ctx;
-    m->at = htc_scale_now(scale);
+    m->at = htc__scale_time(scale);
     if (id < m->options.clients)
         at_client(m, id);
     else if (id >= m->first_message)

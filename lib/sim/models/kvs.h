@@ -8,7 +8,7 @@
 
 #include "htcsched/ring.h"
 #include "htcsched/sim_kvs.h"
-#include "sim/scale/draw.h"
+#include "sim/scale/scale_private.h"
 
 #define KVS_NONE  UINT32_MAX
 #define KVS_FLIPS 64u /* the last ones are remembered: who knows less knows the older ones */

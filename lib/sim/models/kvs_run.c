@@ -388,7 +388,7 @@ static void tell(kvs *m, htc_sim_kvs_report *r)
     const struct kvs_state *now = &m->now;
     uint64_t                bytes = 0, ended = now->answered + now->failed, done = m->options.clients - now->clients;
     for (int i = 0; i < KVS_KINDS; i++)
-        htc_scale_messages(m->scale, now->count[i].sent, now->count[i].received, now->count[i].lost);
+        htc__scale_messages(m->scale, now->count[i].sent, now->count[i].received, now->count[i].lost);
     htc_scale_report_get(m->scale, &r->scale);
     (void)htc_sim_kvs_memory(&m->options, &bytes);
     r->memory = bytes;
@@ -406,7 +406,7 @@ static void tell(kvs *m, htc_sim_kvs_report *r)
     r->failures = now->count[KVS_FAILURES];
     r->service_ns = m->service * m->options.tick_ns;
     r->time_s = seconds(m, now->last);
-    double room = (double)now->last * m->servers, all = (double)kvs_later(htc_scale_now(m->scale), now->last) * (m->servers + m->aggregators);
+    double room = (double)now->last * m->servers, all = (double)kvs_later(htc__scale_time(m->scale), now->last) * (m->servers + m->aggregators);
     if (now->last) {
         r->throughput = (double)now->answered / r->time_s;
         r->efficiency = (double)now->answered * (double)m->service / room;

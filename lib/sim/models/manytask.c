@@ -25,7 +25,7 @@ static void fill_tiles(many *m)
 
 static void take_sample(many *m)
 {
-    uint64_t                now = htc_scale_now(m->scale);
+    uint64_t                now = htc__scale_time(m->scale);
     double                  span = (double)(now - m->now.sampled_at) * (double)m->options.tick_ns / 1e9;
     htc_sim_manytask_sample s = { .size = sizeof s, .at = now * m->options.tick_ns, .cores = m->cores, .busy = m->now.started - m->now.ended,
                                   .queued = m->now.submitted - m->now.started, .ended = m->now.ended, .nodes = m->nodes, .grid = m->grid };
@@ -74,7 +74,7 @@ static inline void look_ahead(const many *m)
 static void node_event(many *m, uint32_t node, uint32_t what)
 {
     if (what == MANY_END) {
-        htc_scale_end(m->scale);
+        htc__scale_end(m->scale);
         m->now.ended++;
         if (htc__many_is_other(m))
             htc__many_other_ends(m, node);

@@ -143,7 +143,7 @@ static inline uint64_t htc__many_next_batch(many *m)
     const htc_sim_manytask_options *o = &m->options;
     uint64_t                        left = o->tasks - m->now.submitted, n = o->batch && o->batch < left ? o->batch : left;
     if (m->batch_at)
-        m->batch_at[m->now.submitted / o->batch] = htc_scale_now(m->scale);
+        m->batch_at[m->now.submitted / o->batch] = htc__scale_time(m->scale);
     m->now.submitted += n;
     htc_scale_submit(m->scale, n);
     return n;
@@ -156,7 +156,7 @@ static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint6
     m->now.started++;
     (void)htc_scale_start(m->scale, htc__many_id(m, node, MANY_END), delay, length);
     if (m->options.begun) {
-        htc_ns begin = (htc_scale_now(m->scale) + delay) * m->options.tick_ns;
+        htc_ns begin = (htc__scale_time(m->scale) + delay) * m->options.tick_ns;
         m->options.begun(m->options.ctx, &(htc_sim_manytask_task){ .size = sizeof(htc_sim_manytask_task), .number = number, .node = node, .begin = begin,
                                                                    .end = begin + length * m->options.tick_ns,
                                                                    .grid = m->grid, .submitted = m->batch_at ? m->batch_at[number / m->options.batch] * m->options.tick_ns : 0 });

@@ -91,8 +91,8 @@ static void send_down(many *m, uint32_t c)
 {
     uint32_t child = freest_child(m, &m->chief[c]);
     m->chief[child].load++;
-    htc_scale_messages(m->scale, 1, 0, 0);
-    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_task, htc__many_chief_id(m, child, MANY_ARRIVED));
+    htc__scale_messages(m->scale, 1, 0, 0);
+    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_task, htc__many_chief_id(m, child, MANY_ARRIVED));
 }
 
 /* The end of the task is known here, and its core free, when its result has arrived: it runs as much later as the result is on its way. */
@@ -106,7 +106,7 @@ static void send_to_node(many *m, uint32_t c)
         uint32_t hops = htc__many_hops(m, m->options.root, i);
         way = htc__many_message(m, hops, m->options.task_bytes) + htc__many_message(m, hops, m->options.load_bytes);
     }
-    htc_scale_messages(m->scale, 2, 0, 0);
+    htc__scale_messages(m->scale, 2, 0, 0);
     htc__many_start(m, i, m->seat[i].group, m->now.started, way + m->task);
 }
 
@@ -130,7 +130,7 @@ static void look_at_next(many *m)
         return;
     m->drawn = htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, m->first_task + number));
     m->drawn_of = number + 1;
-    htc__ladder_expect(m->scale->queue, (htc_scale_now(m->scale) + m->dispatch + m->hop_task + m->hop_load + m->task + m->drawn) << m->scale->id_bits);
+    htc__ladder_expect(m->scale->queue, (htc__scale_time(m->scale) + m->dispatch + m->hop_task + m->hop_load + m->task + m->drawn) << m->scale->id_bits);
 }
 
 static void work(many *m, uint32_t c)
@@ -144,7 +144,7 @@ static void work(many *m, uint32_t c)
         chief->at_work = 1;
         if (m->chiefs == 1)
             look_at_next(m);
-        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->dispatch, htc__many_chief_id(m, c, MANY_DISPATCHED));
+        (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->dispatch, htc__many_chief_id(m, c, MANY_DISPATCHED));
     }
 }
 
@@ -157,7 +157,7 @@ void htc__many_dispatched(many *m, uint32_t c)
 
 void htc__many_arrived(many *m, uint32_t c)
 {
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     m->chief[c].queue++;
     work(m, c);
 }
@@ -167,7 +167,7 @@ void htc__many_end_seated(many *m, uint32_t i)
     uint32_t c = (uint32_t)(m->chiefs - 1);
     if (m->chiefs > 1)
         c = c - (uint32_t)((m->nodes - 1) / m->options.fanout - i / m->options.fanout);
-    htc_scale_messages(m->scale, 0, 2, 0);
+    htc__scale_messages(m->scale, 0, 2, 0);
     m->seat[i].ended++;
     htc__many_seat_busy(m, i, m->seat[i].busy - 1);
     m->chief[c].free++;

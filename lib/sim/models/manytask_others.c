@@ -25,8 +25,8 @@ static void notify(many *m, uint32_t c)
         chief->load++;
         chief->free--;
         htc__many_seat_busy(m, i, m->seat[i].busy + 1);
-        htc_scale_messages(m->scale, 2, 0, 0);
-        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + 2 * way_to(m, i, m->options.load_bytes), htc__many_id(m, i, MANY_STEP));
+        htc__scale_messages(m->scale, 2, 0, 0);
+        (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + 2 * way_to(m, i, m->options.load_bytes), htc__many_id(m, i, MANY_STEP));
     }
 }
 
@@ -44,8 +44,8 @@ static void hand_on(many *m)
     uint32_t c = (uint32_t)(1 + m->now.placed++ % (m->chiefs - 1));
     m->chief[0].queue--;
     submit_next(m);
-    htc_scale_messages(m->scale, 1, 0, 0);
-    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_task, htc__many_chief_id(m, c, MANY_ARRIVED));
+    htc__scale_messages(m->scale, 1, 0, 0);
+    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_task, htc__many_chief_id(m, c, MANY_ARRIVED));
 }
 
 /* The end is known, and the executor idle, when the result has arrived: the task runs as much later as the result is on its way. */
@@ -59,7 +59,7 @@ static void answer(many *m, uint32_t c)
     chief->load--;
     if (c == 0)
         submit_next(m);
-    htc_scale_messages(m->scale, 2, 0, 0);
+    htc__scale_messages(m->scale, 2, 0, 0);
     htc__many_start(m, i, m->seat[i].group, m->now.started, way_to(m, i, m->options.task_bytes) + way_to(m, i, m->options.load_bytes) + m->task);
 }
 
@@ -88,7 +88,7 @@ static void work(many *m, uint32_t c)
             continue;
         }
         chief->at_work = 1;
-        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + takes, htc__many_chief_id(m, c, MANY_DISPATCHED));
+        (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + takes, htc__many_chief_id(m, c, MANY_DISPATCHED));
     }
 }
 
@@ -101,7 +101,7 @@ static void falkon_dispatched(many *m, uint32_t c)
 
 static void falkon_arrived(many *m, uint32_t c)
 {
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     m->chief[c].queue++;
     notify(m, c);
 }
@@ -112,7 +112,7 @@ static void falkon_asked(many *m, uint32_t i)
     many_chief *chief = &m->chief[leaf_of(m, i)];
     uint64_t    at = chief->head + chief->asked++;
     assert(chief->asked <= chief->cores);
-    htc_scale_messages(m->scale, 0, 2, 0);
+    htc__scale_messages(m->scale, 0, 2, 0);
     m->ring[chief->ring + (at < chief->cores ? at : at - chief->cores)] = i;
     work(m, leaf_of(m, i));
 }
@@ -121,7 +121,7 @@ static void falkon_asked(many *m, uint32_t i)
 static void falkon_ends(many *m, uint32_t i)
 {
     uint32_t c = leaf_of(m, i);
-    htc_scale_messages(m->scale, 1, 3, 0);
+    htc__scale_messages(m->scale, 1, 3, 0);
     m->seat[i].ended++;
     htc__many_seat_busy(m, i, m->seat[i].busy - 1);
     m->chief[c].free++;
@@ -139,7 +139,7 @@ static void next_batch(many *m, uint32_t c)
     chief->queue = m->options.placed < left ? m->options.placed : left;
     chief->load = m->now.placed;
     m->now.placed += chief->queue;
-    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_load, htc__many_chief_id(m, c, MANY_DISPATCHED));
+    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_load, htc__many_chief_id(m, c, MANY_DISPATCHED));
 }
 
 /* Waiting tasks less idle cores, as the nodes say when the question reaches them; each task goes to the least, of equals to the first that was asked. */
@@ -154,7 +154,7 @@ static void sparrow_probed(many *m, uint32_t c)
         htc_scale_fail(m->scale, status);
         return;
     }
-    htc_scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
+    htc__scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
     for (uint32_t k = 0; k < n; k++)
         m->load[k] = m->waiting[m->asked[k]] + (uint64_t)HTC_SIM_MANYTASK_CORES_MAX - m->node[m->asked[k]].idle;
     for (uint64_t t = 0; t < chief->queue; t++) {
@@ -165,7 +165,7 @@ static void sparrow_probed(many *m, uint32_t c)
         m->load[least]++;
         target[t] = m->asked[least];
     }
-    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_load + chief->queue * m->dispatch, htc__many_chief_id(m, c, MANY_ARRIVED));
+    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_load + chief->queue * m->dispatch, htc__many_chief_id(m, c, MANY_ARRIVED));
 }
 
 static void sparrow_placed(many *m, uint32_t c)
@@ -174,9 +174,9 @@ static void sparrow_placed(many *m, uint32_t c)
     for (uint64_t t = 0; t < chief->queue; t++) {
         uint32_t i = m->ring[chief->ring + t];
         htc__many_send_one(m, i, chief->load + t);
-        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_task, htc__many_id(m, i, MANY_STEP));
+        (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_task, htc__many_id(m, i, MANY_STEP));
     }
-    htc_scale_messages(m->scale, chief->queue, 0, 0);
+    htc__scale_messages(m->scale, chief->queue, 0, 0);
     next_batch(m, c);
 }
 
@@ -184,17 +184,17 @@ static void sparrow_placed(many *m, uint32_t c)
 
 static void ask_queue(many *m, uint32_t i, uint64_t after)
 {
-    htc_scale_messages(m->scale, 1, 0, 0);
-    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + after + m->hop_load, htc__many_id(m, i, MANY_STEP));
+    htc__scale_messages(m->scale, 1, 0, 0);
+    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + after + m->hop_load, htc__many_id(m, i, MANY_STEP));
 }
 
 /* The question has arrived at a server. The core of one that finds nothing is done: the next batch is there before the queue is empty. */
 static void cloudkon_asked(many *m, uint32_t i)
 {
-    uint64_t now = htc_scale_now(m->scale), left = m->now.submitted - m->now.started;
-    htc_scale_messages(m->scale, 1, 1, 0);
+    uint64_t now = htc__scale_time(m->scale), left = m->now.submitted - m->now.started;
+    htc__scale_messages(m->scale, 1, 1, 0);
     if (left == 0) {
-        htc_scale_messages(m->scale, 0, 1, 0);
+        htc__scale_messages(m->scale, 0, 1, 0);
         return;
     }
     uint64_t *until = &m->until[(htc_scale_hash(m->scale, MANY_LAYOUT, m->first_task + m->now.started) >> 32) * m->options.servers >> 32];
@@ -208,7 +208,7 @@ static void cloudkon_asked(many *m, uint32_t i)
 /* It has ended: its state goes to the store, and when that is answered the core asks for the next one. */
 static void cloudkon_ends(many *m, uint32_t i)
 {
-    htc_scale_messages(m->scale, 2, 3, 0);
+    htc__scale_messages(m->scale, 2, 3, 0);
     m->seat[i].ended++;
     m->seat[i].busy--;
     ask_queue(m, i, m->hop_task + m->store + m->hop_load);
@@ -220,7 +220,7 @@ void htc__many_other_step(many *m, uint32_t node)
 {
     switch (m->options.architecture) {
     case HTC_SIM_MANYTASK_SPARROW:
-        htc_scale_messages(m->scale, 0, 1, 0);
+        htc__scale_messages(m->scale, 0, 1, 0);
         htc__many_take_one(m, node);
         break;
     case HTC_SIM_MANYTASK_CLOUDKON:

@@ -110,7 +110,7 @@ static void keep(many_node *v, const htc_steal_thief *t)
 
 static htc_ns now_ns(const many *m)
 {
-    return htc_scale_now(m->scale) * m->options.tick_ns;
+    return htc__scale_time(m->scale) * m->options.tick_ns;
 }
 
 static void step_at(many *m, uint32_t i, uint32_t phase, uint64_t tick)
@@ -122,7 +122,7 @@ static void step_at(many *m, uint32_t i, uint32_t phase, uint64_t tick)
 
 static htc_rng stream_of(const many *m, uint32_t i, uint32_t what)
 {
-    return (htc_rng){ htc_scale_hash(m->scale, (m->first_node + i) << 2 | what, htc_scale_now(m->scale)) };
+    return (htc_rng){ htc_scale_hash(m->scale, (m->first_node + i) << 2 | what, htc__scale_time(m->scale)) };
 }
 
 static int has_nothing(const many *m, uint32_t i)
@@ -134,7 +134,7 @@ static int has_nothing(const many *m, uint32_t i)
 static void look_for_tasks(many *m, uint32_t i)
 {
     if (m->node[i].phase == MANY_IDLE_NONE && has_nothing(m, i) && m->nodes > 1 && m->now.ended < m->options.tasks)
-        step_at(m, i, MANY_ASKED, htc_scale_now(m->scale) + m->hop_load);
+        step_at(m, i, MANY_ASKED, htc__scale_time(m->scale) + m->hop_load);
 }
 
 /* ---- tasks begin ---- */
@@ -160,7 +160,7 @@ static void start_all(many *m, uint32_t i)
 static void send_nudges(many *m, uint32_t i)
 {
     uint32_t to[HTC_STEAL_NUDGES_MAX], n = 0;
-    uint64_t now = htc_scale_now(m->scale);
+    uint64_t now = htc__scale_time(m->scale);
     m->node[i].nudge_at = now + m->nudge;
     htc_rng rng = stream_of(m, i, MANY_NUDGES);
     (void)htc_steal_whom_to_nudge(&rng, (uint32_t)m->nodes, i, HTC_STEAL_NUDGES_MAX, to, &n);
@@ -169,13 +169,13 @@ static void send_nudges(many *m, uint32_t i)
         (void)htc_scale_at(m->scale, now + (hops == 1 ? m->hop_load : htc__many_message(m, hops, m->options.load_bytes)), htc__many_id(m, to[k], MANY_NUDGE));
     }
     m->now.nudges += n;
-    htc_scale_messages(m->scale, n, 0, 0);
+    htc__scale_messages(m->scale, n, 0, 0);
 }
 
 /* More waits here than can begin: some others are told. */
 static inline void nudge_others(many *m, uint32_t i)
 {
-    if (m->nudge && m->waiting[i] && htc_scale_now(m->scale) >= m->node[i].nudge_at && m->nodes > 1)
+    if (m->nudge && m->waiting[i] && htc__scale_time(m->scale) >= m->node[i].nudge_at && m->nodes > 1)
         send_nudges(m, i);
 }
 
@@ -191,7 +191,7 @@ static void nudge(many *m, uint32_t i)
 
 void htc__many_nudged(many *m, uint32_t i)
 {
-    htc_scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, 1, 0);
     nudge(m, i);
     look_for_tasks(m, i);
 }
@@ -301,7 +301,7 @@ static void hear_loads(many *m, uint32_t i)
 {
     const htc_sim_manytask_options *o = &m->options;
     many_node                      *v = &m->node[i];
-    uint64_t                        now = htc_scale_now(m->scale), begun = now - m->hop_load, trip = 2 * m->hop_load, in_turn = 0;
+    uint64_t                        now = htc__scale_time(m->scale), begun = now - m->hop_load, trip = 2 * m->hop_load, in_turn = 0;
     uint32_t                        n = 0, place_of = 0, hops = 1;
     htc_rng                         rng = stream_of(m, i, MANY_THIEVES);
     v->phase = MANY_IDLE_NONE;
@@ -318,7 +318,7 @@ static void hear_loads(many *m, uint32_t i)
         return;
     }
     m->now.rounds++;
-    htc_scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
+    htc__scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
     for (uint32_t k = 0; k < n; k++)
         m->load[k] = m->waiting[m->asked[k]];
     for (uint32_t k = 0; k < n && o->shape.x; k++) {
@@ -336,7 +336,7 @@ static void hear_loads(many *m, uint32_t i)
     }
     v->other = m->asked[place_of];
     hops = htc__many_hops(m, i, v->other);
-    htc_scale_messages(m->scale, 1, 0, 0);
+    htc__scale_messages(m->scale, 1, 0, 0);
     step_at(m, i, MANY_TOLD, begun + trip + (hops == 1 ? m->hop_load : htc__many_message(m, hops, o->load_bytes)));
 }
 
@@ -350,11 +350,11 @@ static void give(many *m, uint32_t i)
         htc_scale_fail(m->scale, status);
     thief->loot = take_last(m, v, amount);
     m->waiting[thief->other] -= amount;
-    htc_scale_messages(m->scale, 1, 1, 0);
+    htc__scale_messages(m->scale, 1, 1, 0);
     htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
     uint32_t hops = htc__many_hops(m, thief->other, i);
     double   bytes = amount ? m->options.task_bytes + (double)m->options.each_bytes * (double)(amount - 1) : m->options.load_bytes;
-    step_at(m, i, MANY_BACK, htc_scale_now(m->scale) + (amount ? m->give : 0) + htc__many_message(m, hops, bytes));
+    step_at(m, i, MANY_BACK, htc__scale_time(m->scale) + (amount ? m->give : 0) + htc__many_message(m, hops, bytes));
     if (thief->other == m->options.root)
         htc__many_submit_queued(m);
 }
@@ -363,7 +363,7 @@ static void give(many *m, uint32_t i)
 static void settle(many *m, uint32_t i)
 {
     many_node      *v = &m->node[i];
-    uint64_t        got = 0, now = htc_scale_now(m->scale);
+    uint64_t        got = 0, now = htc__scale_time(m->scale);
     uint32_t        loot = v->loot, other = v->other;
     htc_steal_thief t = thief_of(m, i, HTC_NEVER);
     while (loot != MANY_NONE) {
@@ -374,7 +374,7 @@ static void settle(many *m, uint32_t i)
         loot = s.next;
     }
     if (other != MANY_NONE)
-        htc_scale_messages(m->scale, 0, 1, 0);
+        htc__scale_messages(m->scale, 0, 1, 0);
     m->waiting[i] += got;
     m->now.steals += got > 0;
     m->now.stolen += got;
@@ -400,7 +400,7 @@ static void settle(many *m, uint32_t i)
 void htc__many_step(many *m, uint32_t i)
 {
     many_node *v = &m->node[i];
-    if (v->due != htc_scale_now(m->scale)) /* it was nudged meanwhile */
+    if (v->due != htc__scale_time(m->scale)) /* it was nudged meanwhile */
         return;
     switch (v->phase) {
     case MANY_WAITING:

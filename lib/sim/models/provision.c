@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "core/util.h"
-#include "sim/scale/draw.h"
 
 static uint32_t id_of(const prov *m, uint32_t kind, uint32_t environment)
 {
@@ -21,7 +20,7 @@ static uint32_t pass_id(const prov *m)
 
 htc_ns htc__prov_now(const prov *m)
 {
-    return (htc_ns)htc_scale_now(m->scale) * m->tick_ns;
+    return (htc_ns)htc__scale_time(m->scale) * m->tick_ns;
 }
 
 uint64_t htc__prov_ticks_up(const prov *m, htc_ns at)
@@ -53,7 +52,7 @@ static const char *name_of(const prov *m, const prov_environment *e, char text[3
 
 void htc__prov_account(prov *m, prov_environment *e)
 {
-    uint64_t now = htc_scale_now(m->scale), passed = now - e->then;
+    uint64_t now = htc__scale_time(m->scale), passed = now - e->then;
     e->held_ticks += (prov_sum)e->held * passed;
     e->busy_ticks += (prov_sum)e->busy * passed;
     e->then = now;
@@ -111,7 +110,7 @@ static void take_over(prov *m, prov_environment *e, uint64_t nodes)
     }
     m->slot[s] = (prov_slot){ .state = PROV_SETUP, .environment = htc__prov_number(m, e), .nodes = (uint32_t)nodes, .flow = PROV_NONE };
     e->settling += nodes;
-    htc_scale_at(m->scale, htc_scale_now(m->scale) + ticks, s);
+    htc_scale_at(m->scale, htc__scale_time(m->scale) + ticks, s);
 }
 
 static void nodes_are_set_up(prov *m, uint32_t s)
@@ -178,7 +177,7 @@ static size_t scan(prov *m)
         m->scans++;
         if (status == HTC_OK) {
             m->asks[n] = m->list[i];
-            m->request[n++] = (htc_provision_request){ .id = m->list[i], .nodes = order.nodes, .weight = e->o.weight, .arrival = htc_scale_now(m->scale),
+            m->request[n++] = (htc_provision_request){ .id = m->list[i], .nodes = order.nodes, .weight = e->o.weight, .arrival = htc__scale_time(m->scale),
                                                        .priority = e->o.priority };
         } else if (status != HTC_AGAIN) {
             htc__prov_fail(m, status, "a scan answers: %s", htc_strerror(status));
@@ -220,13 +219,13 @@ static void look_at_leases(prov *m, prov_environment *e)
 void htc__prov_give_up(prov *m, const prov_environment *e)
 {
     uint64_t patience = 2 * htc__prov_ticks_up(m, e->unit) + 2 * htc__prov_ticks_up(m, e->book_options.scan_ns);
-    if (!e->o.period_ns && !e->ended && !m->running && !m->to_come && !m->bounded && htc_scale_now(m->scale) - m->changed > patience)
-        htc_scale_at(m->scale, htc_scale_now(m->scale), id_of(m, PROV_END, htc__prov_number(m, e)));
+    if (!e->o.period_ns && !e->ended && !m->running && !m->to_come && !m->bounded && htc__scale_time(m->scale) - m->changed > patience)
+        htc_scale_at(m->scale, htc__scale_time(m->scale), id_of(m, PROV_END, htc__prov_number(m, e)));
 }
 
 void htc__prov_timer(prov *m, const prov_environment *e, const htc_provision *book)
 {
-    uint64_t at = htc__prov_ticks_up(m, htc_provision_deadline(book)), now = htc_scale_now(m->scale);
+    uint64_t at = htc__prov_ticks_up(m, htc_provision_deadline(book)), now = htc__scale_time(m->scale);
     htc_scale_at(m->scale, at > now ? at : now + 1, id_of(m, PROV_TIMER, htc__prov_number(m, e)));
 }
 
@@ -290,7 +289,7 @@ static void pass_soon(prov *m)
         return;
     }
     m->pass_pending = 1;
-    htc_scale_at(m->scale, htc_scale_now(m->scale), pass_id(m));
+    htc_scale_at(m->scale, htc__scale_time(m->scale), pass_id(m));
 }
 
 void htc__prov_mark(prov *m, prov_environment *e)
@@ -329,7 +328,7 @@ static void take_sample(prov *m)
     if (m->options.sample)
         m->options.sample(m->options.sample_ctx, &s);
     if (live)
-        htc_scale_at(m->scale, htc_scale_now(m->scale) + m->sample, pass_id(m) + 1);
+        htc_scale_at(m->scale, htc__scale_time(m->scale) + m->sample, pass_id(m) + 1);
 }
 
 /* ---- all ---- */

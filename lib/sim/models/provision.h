@@ -2,6 +2,7 @@
 #ifndef HTC_SIM_MODELS_PROVISION_H
 #define HTC_SIM_MODELS_PROVISION_H
 
+#include "sim/scale/scale_private.h"
 #include "htcsched/dag.h"
 #include "htcsched/sim_provision.h"
 

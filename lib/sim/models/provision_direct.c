@@ -36,7 +36,7 @@ void htc__prov_lease_job(prov *m, uint32_t s)
 {
     prov_environment *e = &m->environment[m->slot[s].environment];
     lease(m, e, m->slot[s].nodes);
-    m->slot[s].leased = htc_scale_now(m->scale);
+    m->slot[s].leased = htc__scale_time(m->scale);
     m->slot[s].units = units_of(m, e, m->slot[s].length);
     htc__prov_begin_job(m, s);
 }
@@ -52,7 +52,7 @@ static void job_ends(prov *m, prov_environment *e, prov_slot *slot)
         return;
     e->running--;
     e->completed++;
-    e->last = htc_scale_now(m->scale);
+    e->last = htc__scale_time(m->scale);
 }
 
 /* ---- nodes of a workflow's user ---- */
@@ -86,7 +86,7 @@ static void add_spare(prov *m, prov_environment *e, uint32_t s)
 
 void htc__prov_lease_task(prov *m, prov_environment *e, uint32_t flow, uint32_t task, uint64_t length)
 {
-    uint64_t now = htc_scale_now(m->scale);
+    uint64_t now = htc__scale_time(m->scale);
     uint32_t s = e->spare;
     if (s != PROV_NONE) {
         take_spare(m, e, s);
@@ -109,7 +109,7 @@ void htc__prov_lease_task(prov *m, prov_environment *e, uint32_t flow, uint32_t 
 static void task_ends(prov *m, prov_environment *e, uint32_t s)
 {
     prov_slot *slot = &m->slot[s];
-    htc_scale_end(m->scale);
+    htc__scale_end(m->scale);
     job_ends(m, e, slot);
     slot->units = units_of(m, e, slot->ends - slot->leased);
     slot->ends = paid_until(m, e, slot->leased, slot->units);
@@ -132,7 +132,7 @@ void htc__prov_lease_event(prov *m, uint32_t s)
 {
     prov_slot        *slot = &m->slot[s];
     prov_environment *e = &m->environment[slot->environment];
-    uint64_t          now = htc_scale_now(m->scale);
+    uint64_t          now = htc__scale_time(m->scale);
     if (slot->state == PROV_RUNNING) {
         job_ends(m, e, slot);
         slot->ends = paid_until(m, e, slot->leased, slot->units);
@@ -153,7 +153,7 @@ void htc__prov_lease_event(prov *m, uint32_t s)
 
 uint64_t htc__prov_lease_units(const prov *m, const prov_environment *e)
 {
-    uint64_t sum = 0, now = htc_scale_now(m->scale);
+    uint64_t sum = 0, now = htc__scale_time(m->scale);
     for (uint32_t s = 0; m->options.system == HTC_SIM_PROVISION_DRP && s < m->slots; s++) {
         const prov_slot *slot = &m->slot[s];
         if (slot->state == PROV_FREE || &m->environment[slot->environment] != e)

@@ -97,7 +97,7 @@ static void queue(prov *m, prov_environment *e, uint64_t length, uint32_t flow, 
     uint32_t s = htc__prov_slot(m);
     if (s == PROV_NONE)
         return;
-    m->slot[s] = (prov_slot){ .at = htc_scale_now(m->scale), .length = length, .nodes = job->nodes, .environment = htc__prov_number(m, e), .state = PROV_WAITING,
+    m->slot[s] = (prov_slot){ .at = htc__scale_time(m->scale), .length = length, .nodes = job->nodes, .environment = htc__prov_number(m, e), .state = PROV_WAITING,
                               .flow = flow, .task = task };
     if (m->options.system == HTC_SIM_PROVISION_DRP) {
         htc__prov_lease_job(m, s);
@@ -112,7 +112,7 @@ static void queue(prov *m, prov_environment *e, uint64_t length, uint32_t flow, 
 
 static void count_arrival(prov *m, prov_environment *e, uint64_t jobs)
 {
-    uint64_t now = htc_scale_now(m->scale);
+    uint64_t now = htc__scale_time(m->scale);
     e->first = e->first < now ? e->first : now;
     e->submitted += jobs;
 }
@@ -213,7 +213,7 @@ void htc__prov_begin_job(prov *m, uint32_t s)
 {
     prov_slot        *slot = &m->slot[s];
     prov_environment *e = &m->environment[slot->environment];
-    uint64_t          now = htc_scale_now(m->scale);
+    uint64_t          now = htc__scale_time(m->scale);
     assert(slot->state == PROV_WAITING);
     htc__prov_account(m, e);
     e->wait += now - slot->at;
@@ -251,7 +251,7 @@ void htc__prov_job_ends(prov *m, uint32_t s)
 {
     prov_slot        *slot = &m->slot[s];
     prov_environment *e = &m->environment[slot->environment];
-    htc_scale_end(m->scale);
+    htc__scale_end(m->scale);
     if (m->options.system == HTC_SIM_PROVISION_DRP) {
         htc__prov_lease_event(m, s);
         return;
@@ -266,7 +266,7 @@ void htc__prov_job_ends(prov *m, uint32_t s)
         e->running--;
         m->running--;
         e->completed++;
-        e->last = htc_scale_now(m->scale);
+        e->last = htc__scale_time(m->scale);
         if (slot->flow != PROV_NONE)
             htc__prov_task_done(m, e, slot->flow, slot->task);
         htc__prov_mark(m, e);
@@ -325,13 +325,13 @@ void htc__prov_tell_graphs(prov *m)
 void htc__prov_maybe_over(prov *m, prov_environment *e)
 {
     if (!e->o.period_ns && !e->ended && !e->to_come && e->completed + e->refused == e->submitted)
-        htc_scale_at(m->scale, htc_scale_now(m->scale), m->slots_max + PROV_END * (uint32_t)m->n + htc__prov_number(m, e));
+        htc_scale_at(m->scale, htc__scale_time(m->scale), m->slots_max + PROV_END * (uint32_t)m->n + htc__prov_number(m, e));
 }
 
 /* Of the jobs that are left, those that wait are forgotten; those that run are cut off, and their nodes are free. */
 static void leave_jobs(prov *m, prov_environment *e)
 {
-    uint64_t now = htc_scale_now(m->scale);
+    uint64_t now = htc__scale_time(m->scale);
     uint32_t number = htc__prov_number(m, e);
     if (e->running == 0 && e->completed + e->refused == e->submitted)
         return;

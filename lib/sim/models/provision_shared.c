@@ -12,7 +12,7 @@ static const htc_provision_granter *lender(const prov *m)
 /* All held nodes are somebody's or idle. */
 static void account(prov *m)
 {
-    uint64_t now = htc_scale_now(m->scale);
+    uint64_t now = htc__scale_time(m->scale);
     m->held_ticks += (prov_sum)m->held * (now - m->then);
     m->then = now;
 }
@@ -50,7 +50,7 @@ static int divide(prov *m)
             continue;
         m->asks[n] = (uint32_t)i;
         m->request[n++] = (htc_provision_request){ .id = i, .nodes = c.waiting_nodes < HTC_PROVISION_NODES_MAX ? c.waiting_nodes : HTC_PROVISION_NODES_MAX,
-                                                   .weight = e->o.weight, .arrival = htc_scale_now(m->scale), .priority = e->o.priority };
+                                                   .weight = e->o.weight, .arrival = htc__scale_time(m->scale), .priority = e->o.priority };
     }
     htc_status status = n ? htc_provision_grant(&m->env, lender(m), m->idle, m->request, n, m->grant) : HTC_OK;
     if (status != HTC_OK) {
@@ -95,7 +95,7 @@ static void lease(prov *m, const htc_provision_demand *d)
     m->blank += granted;
     m->peak = m->held > m->peak ? m->held : m->peak;
     m->granted += granted;
-    m->changed = htc_scale_now(m->scale);
+    m->changed = htc__scale_time(m->scale);
     htc_scale_mark(m->scale, UINT64_C(3) << 62 ^ granted);
 }
 
@@ -109,7 +109,7 @@ static uint64_t look_at_leases(prov *m, const htc_provision_demand *d)
         m->held -= order.nodes;
         m->idle -= order.nodes;
         m->returned += order.nodes;
-        m->changed = htc_scale_now(m->scale);
+        m->changed = htc__scale_time(m->scale);
         htc_scale_mark(m->scale, UINT64_C(1) << 62 ^ order.nodes);
         return order.nodes;
     }

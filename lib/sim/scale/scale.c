@@ -243,17 +243,12 @@ void htc__scale_began(htc_scale *scale)
 
 void htc_scale_end(htc_scale *scale)
 {
-    ledger *l = &scale->ledger;
-    l->ended++;
-    l->ends += scale->now;
-    l->last_end = scale->now;
+    htc__scale_end(scale);
 }
 
 void htc_scale_messages(htc_scale *scale, uint64_t sent, uint64_t received, uint64_t lost)
 {
-    scale->ledger.sent += sent;
-    scale->ledger.received += received;
-    scale->ledger.lost += lost;
+    htc__scale_messages(scale, sent, received, lost);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

@@ -49,6 +49,24 @@ struct run {
     uint64_t          look_every, look_events, done_before; /* done_before: tasks that had ended when htc_scale_run began */
 };
 
+/* htc_scale_now, htc_scale_messages and htc_scale_end without a call, for the models. */
+static inline uint64_t htc__scale_time(const htc_scale *scale)
+{
+    return scale->now;
+}
+static inline void htc__scale_messages(htc_scale *scale, uint64_t sent, uint64_t received, uint64_t lost)
+{
+    scale->ledger.sent += sent;
+    scale->ledger.received += received;
+    scale->ledger.lost += lost;
+}
+static inline void htc__scale_end(htc_scale *scale)
+{
+    scale->ledger.ended++;
+    scale->ledger.ends += scale->now;
+    scale->ledger.last_end = scale->now;
+}
+
 /* A task of no length begins now, without an event of its own: htc_scale_end follows at once. */
 void htc__scale_began(htc_scale *scale);
 
