@@ -55,43 +55,51 @@ static int look_at_host(run *r)
 
 /* ---- events ---- */
 
-static void soon(const htc_scale *s, uint32_t ahead, uint64_t id_mask)
+/* What the loops need of the options at hand: they do not change. */
+typedef struct calls {
+    void (*event)(htc_scale *scale, void *ctx, uint32_t id);
+    void (*soon)(const void *ctx, uint32_t id);
+    void    *ctx;
+    uint64_t id_mask;
+} calls;
+
+static calls calls_of(const htc_scale *s)
 {
-    s->run->options.soon(s->run->options.ctx, (uint32_t)(s->queue->bottom[s->queue->bottom_n - 1 - ahead] & id_mask));
+    const htc_scale_options *o = &s->run->options;
+    return (calls){ o->event, o->soon, o->ctx, (UINT64_C(1) << s->id_bits) - 1 };
 }
 
 /* The next keys are known while they are sorted; others may come between. */
-static void look_ahead(htc_scale *s, uint64_t id_mask)
+static inline void look_ahead(ladder *q, const calls *c)
 {
-    ladder *q = s->queue;
     if (q->bottom_n > AHEAD)
-        soon(s, AHEAD, id_mask);
+        c->soon(c->ctx, (uint32_t)(q->bottom[q->bottom_n - 1 - AHEAD] & c->id_mask));
     else if (q->bottom_n == 0 && q->side_n == 0 && htc__ladder_refill(q))
         for (uint32_t i = 0; i <= AHEAD && i < q->bottom_n; i++)
-            soon(s, i, id_mask);
+            c->soon(c->ctx, (uint32_t)(q->bottom[q->bottom_n - 1 - i] & c->id_mask));
 }
 
-static void happen(htc_scale *s, uint64_t key, uint64_t id_mask)
+static inline void happen(htc_scale *s, uint64_t key, const calls *c)
 {
     assert(key >> s->id_bits >= s->now); /* time does not run backwards */
     s->now = key >> s->id_bits;
     s->hash += htc__scale_mix(key ^ s->seed_state);
     s->events++;
-    s->run->options.event(s, s->run->options.ctx, (uint32_t)(key & id_mask));
+    c->event(s, c->ctx, (uint32_t)(key & c->id_mask));
 }
 
 static htc_status run_alone(run *r)
 {
-    htc_scale *s = &r->part[0];
-    uint64_t   id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
-    int        ahead = r->options.soon != NULL;
+    htc_scale  *s = &r->part[0];
+    const calls c = calls_of(s);
+    uint64_t    key;
     while (s->status == HTC_OK) {
         for (uint64_t left = r->look_every; left && s->status == HTC_OK; left--) {
-            if (ahead)
-                look_ahead(s, id_mask);
+            if (c.soon)
+                look_ahead(s->queue, &c);
             if (!htc__ladder_pop(s->queue, &key))
                 return HTC_OK;
-            happen(s, key, id_mask);
+            happen(s, key, &c);
         }
         if (s->status == HTC_OK && look_at_host(r))
             return htc__scale_pending(r) ? HTC_AGAIN : HTC_OK;
@@ -103,13 +111,14 @@ static htc_status run_alone(run *r)
 
 static void run_window(void *arg, uint32_t i)
 {
-    htc_scale *s = &((run *)arg)->part[i];
-    uint64_t   id_mask = (UINT64_C(1) << s->id_bits) - 1, key;
+    htc_scale  *s = &((run *)arg)->part[i];
+    const calls c = calls_of(s);
+    uint64_t    key;
     s->running = 1;
     while (s->status == HTC_OK && htc__ladder_peek(s->queue, &key) && key >> s->id_bits < s->window_end && htc__ladder_pop(s->queue, &key)) {
-        if (s->run->options.soon)
-            look_ahead(s, id_mask);
-        happen(s, key, id_mask);
+        if (c.soon)
+            look_ahead(s->queue, &c);
+        happen(s, key, &c);
     }
     s->running = 0;
 }
