@@ -164,18 +164,26 @@ static htc_status at_other(htc_scale *s, uint64_t tick, uint32_t id)
     return put_out(s, &s->out[id / o->part_ids], tick << s->id_bits | id);
 }
 
+/* Its own event, but one that may not be: why not. */
+static htc_status refuse(htc_scale *s, uint64_t tick)
+{
+    return fails(s, tick < s->now ? HTC_EINVAL : tick > s->tick_max ? HTC_ETOOBIG : HTC_EFULL);
+}
+
+static inline htc_status at(htc_scale *s, uint64_t tick, uint32_t id)
+{
+    ladder *q = s->queue;
+    if (id - s->first_id >= s->ids)
+        return at_other(s, tick, id);
+    if (tick < s->now || tick > s->tick_max || q->count >= q->count_max)
+        return refuse(s, tick);
+    htc__ladder_push(q, tick << s->id_bits | id);
+    return HTC_OK;
+}
+
 htc_status htc_scale_at(htc_scale *scale, uint64_t tick, uint32_t id)
 {
-    if (id - scale->first_id >= scale->ids)
-        return at_other(scale, tick, id);
-    if (tick < scale->now)
-        return fails(scale, HTC_EINVAL);
-    if (tick > scale->tick_max)
-        return fails(scale, HTC_ETOOBIG);
-    if (scale->queue->count >= scale->queue->count_max)
-        return fails(scale, HTC_EFULL);
-    htc__ladder_push(scale->queue, tick << scale->id_bits | id);
-    return HTC_OK;
+    return at(scale, tick, id);
 }
 
 uint64_t htc_scale_now(const htc_scale *scale)
@@ -222,7 +230,7 @@ htc_status htc_scale_start(htc_scale *scale, uint32_t id, uint64_t delay, uint64
     uint64_t   begin = scale->now + delay;
     htc_status status = delay > scale->tick_max || length > scale->tick_max ? HTC_ETOOBIG : HTC_OK;
     if (status == HTC_OK)
-        status = htc_scale_at(scale, begin + length, id);
+        status = at(scale, begin + length, id);
     if (status != HTC_OK) {
         htc_scale_fail(scale, status);
         return status;
