@@ -831,3 +831,66 @@ Test(fit, stays_as_it_was_without_memory)
         }
     }
 }
+
+/* ---- many that run ---- */
+
+#define MANY 90u
+
+/* When so many nodes are free, and how many more: by going through all that run. */
+static void shadow_by_hand(const htc_fit *fit, htc_ns now, uint32_t nodes, htc_ns *when, uint32_t *spare)
+{
+    htc_fit_counts c;
+    htc_fit_info   x, y;
+    htc_fit_count(fit, &c);
+    *when = nodes <= c.free ? now : HTC_NEVER;
+    *spare = nodes <= c.free ? c.free - nodes : 0;
+    for (uint64_t a = 0; a < MANY && nodes > c.free; a++) {
+        if (htc_fit_get(fit, a, &x) != HTC_OK)
+            continue;
+        htc_ns   end = x.ends < now ? now + HTC_FIT_OVERDUE_NS : x.ends;
+        uint32_t free = c.free;
+        for (uint64_t b = 0; b < MANY; b++)
+            if (htc_fit_get(fit, b, &y) == HTC_OK && (y.ends < now ? now + HTC_FIT_OVERDUE_NS : y.ends) <= end)
+                free += y.job.nodes;
+        if (free >= nodes && end < *when) {
+            *when = end;
+            *spare = free - nodes;
+        }
+    }
+}
+
+/* Few running jobs are a list, more are a treap, and fewer are a list again: what is told of them stays right. */
+Test(fit, tells_when_nodes_are_free_however_many_jobs_run)
+{
+    PROPERTY(rng, 10)
+    {
+        htc_fit_options options = { .size = sizeof options, .nodes = 3 * MANY };
+        htc_fit        *fit = NULL;
+        htc_ns          now = 0, when = 0, expected = 0;
+        uint32_t        spare = 0, left = 0, most = 0, least = MANY;
+        HOLDS(htc_fit_create(NULL, &options, &fit) == HTC_OK);
+        for (uint32_t step = 0; step < 1200; step++) {
+            uint64_t    id = htc_rng_below(&rng, MANY);
+            uint32_t    fewer = step / 300 % 2; /* they come, and they go */
+            htc_fit_job job = job_of(id, 1 + (uint32_t)htc_rng_below(&rng, 3), (1 + htc_rng_below(&rng, 20)) * S);
+            htc_fit_info info;
+            now += htc_rng_below(&rng, 3) * S / 8;
+            if (htc_fit_get(fit, id, &info) == HTC_OK && htc_rng_below(&rng, 4) < 1 + 3 * fewer)
+                HOLDS(htc_fit_end(fit, now, id) == HTC_OK);
+            else if (htc_fit_get(fit, id, &info) == HTC_ENOTFOUND && !fewer)
+                HOLDS(htc_fit_submit(fit, now, &job) == HTC_OK && htc_fit_start(fit, now, id) == HTC_OK);
+            htc_fit_counts c;
+            htc_fit_count(fit, &c);
+            most = c.running > most ? c.running : most;
+            least = step > 300 && c.running < least ? c.running : least;
+            uint32_t nodes = (uint32_t)htc_rng_below(&rng, 3 * MANY + 1);
+            if (step % 4)
+                continue;
+            HOLDS(htc_fit_shadow(fit, now, nodes, &when, &spare) == HTC_OK);
+            shadow_by_hand(fit, now, nodes, &expected, &left);
+            HOLDS(when == expected && spare == left);
+        }
+        HOLDS(most > 40 && least < 10);
+        htc_fit_destroy(fit);
+    }
+}

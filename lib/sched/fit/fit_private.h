@@ -28,9 +28,10 @@ typedef struct fit_slot {
     uint64_t    key;      /* its place in its tree, then sequence: the queue by priority, running jobs by their end */
     fit_sum     sum;      /* of its subtree */
     uint32_t    left, right, heap;
+    uint32_t    listed;   /* its tree is a list */
 } fit_slot;
 
-/* ---- fit_tree.c: a treap through the slots; a root is the slot at the top. ---- */
+/* ---- fit_tree.c: a treap through the slots, or, of a few, a list; a root is the slot at the top. ---- */
 
 typedef struct fit_bounds {
     htc_ns   estimate; /* at most as long, */

@@ -1,20 +1,24 @@
-/* A treap (Aragon, Seidel 1989) through the job slots. The order of the heap is a hash of the sequence number, so that
- * the shape depends on what is in it alone; every subtree knows its sums, so that a search passes by what cannot be
- * meant. */
+/* A treap (Aragon, Seidel 1989) through the job slots. The order of the heap is a hash of the sequence number; every
+ * subtree knows its sums, so that a search passes by what cannot be meant.
+ *
+ * A few jobs are a list, which is a tree without left sides: who looks for something does not notice, and on the way
+ * through a small treap the processor guesses every second turn wrong. It becomes a treap when it has more than
+ * LIST_MOST, and a list again with LIST_FEW. */
+#include <assert.h>
+
 #include "sched/fit/fit_private.h"
+
+#define LIST_MOST 32u
+#define LIST_FEW  16u
 
 static void include(fit_sum *sum, const fit_sum *part)
 {
     sum->nodes += part->nodes;
     sum->count += part->count;
-    if (part->shortest < sum->shortest)
-        sum->shortest = part->shortest;
-    if (part->reserved < sum->reserved)
-        sum->reserved = part->reserved;
-    if (part->narrowest < sum->narrowest)
-        sum->narrowest = part->narrowest;
-    if (part->widest > sum->widest)
-        sum->widest = part->widest;
+    sum->shortest = part->shortest < sum->shortest ? part->shortest : sum->shortest;
+    sum->reserved = part->reserved < sum->reserved ? part->reserved : sum->reserved;
+    sum->narrowest = part->narrowest < sum->narrowest ? part->narrowest : sum->narrowest;
+    sum->widest = part->widest > sum->widest ? part->widest : sum->widest;
 }
 
 /* Of running jobs nobody asks for more than these two. */
@@ -117,8 +121,68 @@ static uint32_t join(fit_slot *slots, uint32_t a, uint32_t b)
     return b;
 }
 
+/* ---- lists ---- */
+
+static uint32_t in_order(const fit_slot *slots, uint32_t root, uint32_t *out, uint32_t n)
+{
+    if (root == FIT_NONE)
+        return n;
+    n = in_order(slots, slots[root].left, out, n);
+    out[n] = root;
+    return in_order(slots, slots[root].right, out, n + 1);
+}
+
+static uint32_t make_treap(fit_slot *slots, uint32_t list)
+{
+    uint32_t root = FIT_NONE;
+    for (uint32_t at = list, next; at != FIT_NONE; at = next) {
+        next = slots[at].right;
+        slots[at].right = FIT_NONE;
+        slots[at].listed = 0;
+        add_up(slots, at);
+        root = join(slots, root, at);
+    }
+    return root;
+}
+
+static uint32_t make_list(fit_slot *slots, uint32_t root)
+{
+    uint32_t order[LIST_FEW], next = FIT_NONE;
+    assert(slots[root].sum.count <= LIST_FEW);
+    for (uint32_t n = in_order(slots, root, order, 0); n-- > 0; next = order[n]) {
+        slots[order[n]].left = FIT_NONE;
+        slots[order[n]].right = next;
+        slots[order[n]].listed = 1;
+        add_up(slots, order[n]);
+    }
+    return next;
+}
+
+static void insert_listed(fit_slot *slots, uint32_t *root, uint32_t at)
+{
+    uint32_t *place = root;
+    while (*place != FIT_NONE && htc__fit_before(slots, *place, at)) {
+        add_one(slots, *place, at);
+        place = &slots[*place].right;
+    }
+    slots[at].left = FIT_NONE;
+    slots[at].right = *place;
+    slots[at].listed = 1;
+    add_up(slots, at);
+    *place = at;
+    if (slots[*root].sum.count > LIST_MOST)
+        *root = make_treap(slots, *root);
+}
+
+/* ---- jobs come and go ---- */
+
 void htc__fit_insert(fit_slot *slots, uint32_t *root, uint32_t at)
 {
+    if (*root == FIT_NONE || slots[*root].listed) {
+        insert_listed(slots, root, at);
+        return;
+    }
+    slots[at].listed = 0;
     uint32_t heap = slots[at].heap;
     while (*root != FIT_NONE && slots[*root].heap >= heap) {
         add_one(slots, *root, at);
@@ -140,18 +204,24 @@ static void remove_running(fit_slot *slots, uint32_t *root, uint32_t at)
     *root = join(slots, slots[at].left, slots[at].right);
 }
 
-void htc__fit_remove(fit_slot *slots, uint32_t *root, uint32_t at)
+static void remove_waiting(fit_slot *slots, uint32_t *root, uint32_t at)
 {
-    if (runs(&slots[at])) {
-        remove_running(slots, root, at);
-        return;
-    }
     if (*root == at) {
         *root = join(slots, slots[at].left, slots[at].right);
         return;
     }
-    htc__fit_remove(slots, htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right, at);
+    remove_waiting(slots, htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right, at);
     take_one(slots, *root, at);
+}
+
+void htc__fit_remove(fit_slot *slots, uint32_t *root, uint32_t at)
+{
+    if (runs(&slots[at]))
+        remove_running(slots, root, at);
+    else
+        remove_waiting(slots, root, at);
+    if (*root != FIT_NONE && !slots[*root].listed && slots[*root].sum.count <= LIST_FEW)
+        *root = make_list(slots, *root);
 }
 
 void htc__fit_touch(fit_slot *slots, uint32_t root, uint32_t at)
