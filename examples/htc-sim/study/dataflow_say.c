@@ -10,22 +10,9 @@
 
 /* ---- the picture ---- */
 
-/* Each sample holds until the next one. */
 static chart *chart_of(const dataflow_study *d, const char *name, const uint64_t *values)
 {
-    const dataflow_course *k = d->course;
-    chart                 *c = calloc(1, sizeof *c);
-    if (!c)
-        return NULL;
-    c->to = (double)d->report.scale.makespan / 1e9;
-    (void)chart_user(c, name);
-    for (size_t bin = 0, i = 0; bin < CHART_BINS && k->n; bin++) {
-        double at = c->to * ((double)bin + 0.5) / CHART_BINS;
-        while (i + 1 < k->n && k->at[i + 1] <= at)
-            i++;
-        c->held[0][bin] = (double)values[i];
-    }
-    return c;
+    return plot_chart(name, (double)d->report.scale.makespan / 1e9, d->course->at, values, d->course->n);
 }
 
 static int write_course(const char *folder, const dataflow_study *d, const char *suffix)

@@ -10,21 +10,9 @@
 
 /* ---- the picture ---- */
 
-/* Each sample holds until the next one. */
 static chart *chart_of(const many_study *m, const many_course *k, const char *name, const uint64_t *values)
 {
-    chart *c = calloc(1, sizeof *c);
-    if (!c)
-        return NULL;
-    c->to = (double)m->report.scale.makespan / 1e9;
-    (void)chart_user(c, name);
-    for (size_t bin = 0, i = 0; bin < CHART_BINS && k->n; bin++) {
-        double at = c->to * ((double)bin + 0.5) / CHART_BINS;
-        while (i + 1 < k->n && k->at[i + 1] <= at)
-            i++;
-        c->held[0][bin] = (double)values[i];
-    }
-    return c;
+    return plot_chart(name, (double)m->report.scale.makespan / 1e9, k->at, values, k->n);
 }
 
 static int write_course(const char *folder, const many_study *m, const many_course *k, const char *suffix)

@@ -1,6 +1,7 @@
 #include "plot.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,4 +41,20 @@ int plot_close(FILE *out)
         fprintf(stderr, "htc-sim: next: give --plot a folder on a disk with room\n");
     }
     return bad || now ? -1 : 0;
+}
+
+chart *plot_chart(const char *name, double to, const double *at, const uint64_t *values, size_t n)
+{
+    chart *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->to = to;
+    (void)chart_user(c, name);
+    for (size_t bin = 0, i = 0; bin < CHART_BINS && n; bin++) {
+        double middle = to * ((double)bin + 0.5) / CHART_BINS;
+        while (i + 1 < n && at[i + 1] <= middle)
+            i++;
+        c->held[0][bin] = (double)values[i];
+    }
+    return c;
 }
