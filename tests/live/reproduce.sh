@@ -106,6 +106,52 @@ grep -qF 'published 2050 %, ours 2000 %, -50.00 points (within 60 points)' "$dir
 grep -qE '^  yes      fewer cores take longer +in order$' "$dir/out" || { cat "$dir/out"; fail "an order is not told"; }
 grep -qF '1 experiment: ' "$dir/out" || fail "one experiment is many"
 
+# Means of runs with other seeds are in order only if they are further apart than their intervals.
+cat > "$dir/close.ini" << 'INI'
+[reproduce]
+paper = HTCaaS
+name = Figure 0
+about = a bag of 100 tasks of 10 s on average
+[sim]
+model = fairshare
+[cluster]
+cores = 50
+[user.ada]
+[job.bag]
+user = ada
+tasks = 100
+length = exponential 10s
+[series.one]
+seeds = 1..5
+[series.other]
+sim.seed = 6
+seeds = 6..10
+[series.twice]
+job.bag.tasks = 500
+seeds = 1..5
+[claim.more]
+value = makespan_s of one > makespan_s of other
+why = chance
+[claim.less]
+value = makespan_s of one < makespan_s of other
+why = chance
+[claim.both]
+value = makespan_s of twice > makespan_s of one
+[claim.ratio]
+value = makespan_s of one / makespan_s of other
+published = 1
+must = within factor 3
+INI
+ends 0 "$dir/close.ini" --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+more, less, both, ratio = (c for c in json.load(open(sys.argv[1]))["experiments"][0]["claims"])
+assert more["verdict"] == less["verdict"] == "no" and both["verdict"] == "yes", (more, less, both)
+assert 0 < ratio["half"] < 2, ratio
+PY
+ends 0 "$dir/close.ini"
+[ "$(grep -c 'too close$' "$dir/out")" = 1 ] && [ "$(grep -c 'not in order$' "$dir/out")" = 1 ] || { cat "$dir/out"; fail "which of two is larger is not known"; }
+
 # Series of two models that vary the same thing are one picture, though the key has another section there.
 sed -n '/^\[series.cores/,$!p' "$dir/one.ini" > "$dir/two.ini"
 cat >> "$dir/two.ini" << 'INI'

@@ -124,29 +124,45 @@ int must_parse(claim *c, const char *text, htc_error *error)
 
 /* ---- when all has run ---- */
 
-/* 1; 0: it has not run. half: of the interval of one value, else 0. */
-static int value_of(const experiment *e, const term *t, double *out, double *half)
+/* A number and how sure it is: half of its 95 % interval, 0 of one run. Errors of several count as independent. */
+static estimate joined(char op, estimate a, estimate b)
+{
+    switch (op) {
+    case '/':
+        return b.mean != 0 ? (estimate){ a.mean / b.mean, hypot(a.half, b.half * a.mean / b.mean) / fabs(b.mean) } : (estimate){ NAN, 0 };
+    case '*':
+        return (estimate){ a.mean * b.mean, hypot(a.half * b.mean, b.half * a.mean) };
+    case '-':
+        return (estimate){ a.mean - b.mean, hypot(a.half, b.half) };
+    default:
+        return (estimate){ a.mean + b.mean, hypot(a.half, b.half) };
+    }
+}
+
+/* 1; 0: it has not run. */
+static int value_of(const experiment *e, const term *t, estimate *out)
 {
     const series *s = &e->series[t->series];
     size_t        n = 0;
-    *half = 0;
-    *out = t->number;
+    *out = (estimate){ t->number, 0 };
     if (t->kind == TERM_NUMBER)
         return 1;
     if (t->kind == TERM_VALUE) {
-        *out = s->found[t->point][t->measure].mean;
-        *half = s->found[t->point][t->measure].half;
+        *out = s->found[t->point][t->measure];
         return s->ran[t->point];
     }
     for (size_t i = 0; i < s->n; i++) {
-        double v = s->found[i][t->measure].mean;
+        estimate v = s->found[i][t->measure];
         if (!s->ran[i])
             continue;
-        *out = n == 0 ? v : t->kind == TERM_MIN ? fmin(*out, v) : t->kind == TERM_MAX ? fmax(*out, v) : *out + v;
+        if (n == 0 || (t->kind == TERM_MIN && v.mean < out->mean) || (t->kind == TERM_MAX && v.mean > out->mean))
+            *out = v;
+        else if (t->kind == TERM_MEAN)
+            *out = joined('+', *out, v);
         n++;
     }
     if (t->kind == TERM_MEAN && n)
-        *out /= (double)n;
+        *out = (estimate){ out->mean / (double)n, out->half / (double)n };
     return n > 0;
 }
 
@@ -170,20 +186,24 @@ static int holds(const claim *c)
     return 0;
 }
 
-static double joined(char op, double a, double b)
+/* One value is above the other; *close: by no more than chance may do. */
+static int above(estimate a, estimate b, int *close)
 {
-    return op == '/' ? (b != 0 ? a / b : NAN) : op == '-' ? a - b : op == '+' ? a + b : a * b;
+    int more = isfinite(a.mean) && isfinite(b.mean) && a.mean > b.mean;
+    *close = *close || (more && a.mean - b.mean < hypot(a.half, b.half));
+    return more;
 }
 
 static void judge(const experiment *e, claim *c)
 {
-    double value[TERMS_MAX] = { 0 }, half = 0, found;
-    size_t n = 0;
-    int    ordered = 1;
+    estimate value[TERMS_MAX] = { { 0, 0 } }, found;
+    size_t   n = 0;
+    int      ordered = 1;
     c->verdict = VERDICT_NOT_RUN;
+    c->close = 0;
     for (size_t i = 0; i < c->terms; i++) {
         const term *t = &c->term[i];
-        if (!value_of(e, t, &found, &half))
+        if (!value_of(e, t, &found))
             return;
         if (t->joins)
             value[n - 1] = joined(t->joins, value[n - 1], found);
@@ -191,10 +211,11 @@ static void judge(const experiment *e, claim *c)
             value[n++] = found;
     }
     for (size_t i = 1; i < n; i++)
-        ordered = ordered && isfinite(value[i - 1]) && isfinite(value[i]) && (c->op == '>' ? value[i - 1] > value[i] : value[i - 1] < value[i]);
-    c->ours = value[0];
-    c->half = c->terms == 1 ? half : 0;
-    c->verdict = (c->op ? ordered : isfinite(c->ours) && holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
+        ordered = (c->op == '>' ? above(value[i - 1], value[i], &c->close) : above(value[i], value[i - 1], &c->close)) && ordered;
+    c->close = c->close && ordered;
+    c->ours = value[0].mean;
+    c->half = c->op ? 0 : value[0].half;
+    c->verdict = (c->op ? ordered && !c->close : isfinite(c->ours) && holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
 }
 
 void claims_judge(experiment *e)

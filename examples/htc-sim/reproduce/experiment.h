@@ -70,6 +70,7 @@ typedef struct claim {
     /* What came of it. */
     double    ours, half; /* half of the 95 % interval; 0: not known */
     verdict   verdict;
+    int       close;      /* 1: an order fails since values are closer than their intervals */
 } claim;
 
 typedef struct experiment {

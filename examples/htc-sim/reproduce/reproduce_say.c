@@ -38,7 +38,7 @@ void claim_texts(const claim *c, char *published, char *ours, char *difference, 
     if (c->verdict == VERDICT_NOT_RUN)
         return;
     if (order) {
-        snprintf(ours, room, "%s", c->verdict == VERDICT_HOLDS ? "in order" : "not in order");
+        snprintf(ours, room, "%s", c->verdict == VERDICT_HOLDS ? "in order" : c->close ? "too close" : "not in order");
         return;
     }
     number_text(c->ours, c->unit, ours, room);
