@@ -87,6 +87,62 @@ fi
 [ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
 cmp "$dir/whole/queues.csv" "$dir/parts/queues.csv" || fail "in pieces it has another course"
 
+# Jobs by name, in the model and on this machine: every task is evicted once, jobs move, and each has the result of its whole sum.
+cat > "$dir/named.ini" << 'INI'
+[sim]
+model = grids
+[hierarchy]
+flow = 0
+[grid.one]
+cpus = 1
+kflops = 1000
+[grid.four]
+cpus = 4
+kflops = 1000
+latency = 100ms
+evict_part = 1
+[queue.Q1]
+next = Q2
+grids = one
+Te = 1s
+Tq = 2s
+N = 1
+P = 1000
+[queue.Q2]
+level = 2
+grids = four
+Te = 60s
+Tq = 60s
+N = 4
+P = 1000
+target = 200ms
+[job.short]
+every = 300ms
+count = 3
+kflop = 200
+[job.long]
+at = 100ms
+kflop = 2000
+rho = 2
+INI
+for live in off on; do
+    ends 0 run "$dir/named.ini" --set sim.live=$live --json
+    python3 - "$dir/out" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+short, long = run["classes"]
+assert run["wrong"] == "" and run["completed"] == run["jobs"] == 4 and run["moves"] == 1, run
+assert short["completed"] == 3 and long["completed"] == 1 and long["name"] == "long" and long["evicted"] == long["tasks"] == 10, run
+assert run["work_core_s"] > 2.599, run
+PY
+done
+ends 0 run "$dir/named.ini" --set sim.live=on
+grep -q '^run  *on this machine: a process for each task$' "$dir/out" || fail "it is not said that it was run"
+ends 2 run "$dir/named.ini" --set sim.live=on --set hierarchy.system=fcfs
+says "such an experiment cannot be run live"
+ends 2 run "$dir/named.ini" --set sim.live=on --checkpoint "$dir/none"
+says "what runs on this machine cannot go on later"
+
 # Mistakes.
 refused() { # WHAT-IT-SAYS NEXT-STEP < FILE
     { printf '[sim]\nmodel = grids\n'; cat; } > "$dir/bad.ini"
@@ -103,5 +159,7 @@ printf '[grid.a]\n' | refused "there are queues without grids, or grids without 
 printf '[class.c]\nmin = 5\nmax = 4\n' | refused "a number of class 0 is out of range" "change its settings"
 printf '[hierarchy]\nactive = 1\n' | refused "no more may be" "lengthen workload.burst_gap"
 printf '[workload]\nexperiment = table1\n[class.c]\n' | refused "table1 has two jobs of its own" "leave out the sections"
+printf '[job.a]\n[class.c]\n' | refused "jobs are named, and there are others too" "write sections [job.NAME]"
+printf '[job.a]\ncount = 0\n' | refused "are none, or more than a million" "change their count"
 ends 2 grids --system none
 echo "study_grids: all is well"

@@ -1,5 +1,6 @@
 #include "course.h"
 #include "grids.h"
+#include "grids_live.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ static const setting table[] = {
     { "sim.tick", SET_SPAN, "1ms", 1, 0, "a span from 1 ns: 1ms, 1s" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some thousand samples of a run" },
+    { "sim.live", SET_CHOICE, "off", 0, 0, "off|on" },
     { "hierarchy.system", SET_CHOICE, "mqh", 0, 0, "mqh|mq|fcfsh|fcfs" },        /* in the order of htc_sim_grids_system */
     { "hierarchy.mode", SET_CHOICE, "full", 0, 0, "full|simple" },               /* of htc_hierarchy_mode */
     { "hierarchy.migrate", SET_CHOICE, "next", 0, 0, "next|direct" },            /* of htc_hierarchy_migrate */
@@ -58,6 +60,12 @@ static const setting table[] = {
     { "workload.burst", SET_REAL, "12", 1, 1e9, "a number from 1" },
     { "workload.gap", SET_LAW, "exponential 15s", 0, 0, LAW_WORDS },
     { "workload.burst_gap", SET_LAW, "exponential 96469s", 0, 0, LAW_WORDS },
+    { "job.*.at", SET_SPAN, "0", 0, 0, "a span" },
+    { "job.*.every", SET_SPAN, "0", 0, 0, "a span" },
+    { "job.*.count", SET_COUNT, "1", 0, GRIDS_JOBS_NAMED, "a number from 0 to 1000000" },
+    { "job.*.kflop", SET_REAL, "1e6", 1e-6, 1e24, "thousands of operations" },
+    { "job.*.rho", SET_REAL, "0", 0, 1e9, "from 1; 0: its complexity is known" },
+    { "job.*.tasks", SET_COUNT, "0", 0, 1e9, "a number; 0: as its queue splits it" },
     { "class.*.share", SET_REAL, "1", 0, 1e9, "a number" },
     { "class.*.min", SET_REAL, "1e6", 1e-6, 1e24, "thousands of operations" },
     { "class.*.max", SET_REAL, "1e6", 1e-6, 1e24, "thousands of operations, at least min" },
@@ -204,11 +212,15 @@ static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_e
 {
     uint32_t experiment = settings_choice(s, "workload.experiment");
     size_t   grids = settings_sections(s, "grid"), queues = settings_sections(s, "queue"), classes = settings_sections(s, "class");
+    size_t   named = settings_sections(s, "job");
     *g = (grids_run){ .report = { .size = sizeof g->report } };
     if (htc_sim_grids_superlink(NULL, experiment, &g->profile) != HTC_OK)
         return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
     if (!queues != !grids)
         return settings_refuse(error, HTC_ECONFIG, "there are queues without grids, or grids without queues", "write sections [queue.NAME] and [grid.NAME], or neither: superlink-2005");
+    if (named && (classes || experiment == HTC_SIM_GRIDS_TABLE_1))
+        return settings_refuse(error, HTC_ECONFIG, "jobs are named, and there are others too", "write sections [job.NAME], or [class.NAME] for jobs that are drawn, or workload.experiment = table1");
+    classes = named ? named : classes;
     if (grids > HTC_HIERARCHY_GRIDS_MAX || queues > HTC_HIERARCHY_QUEUES_MAX || classes > HTC_SIM_GRIDS_CLASSES_MAX)
         return settings_refuse(error, HTC_ETOOBIG, "there are more than 64 grids, 256 queues or 256 classes", "leave out some");
     if (classes && experiment == HTC_SIM_GRIDS_TABLE_1)
@@ -233,7 +245,7 @@ static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_e
         return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
     names_of_profile(g, experiment, !queues, !classes);
     named_grids(g, s, grids);
-    if (!named_queues(g, s, queues, error) || !named_classes(g, s, classes, error))
+    if (!named_queues(g, s, queues, error) || !(named ? grids_named_jobs(g, s, error) : named_classes(g, s, classes, error)))
         return 0;
     if (queues) {
         g->hierarchy.grids = g->hierarchy_grids;
@@ -266,6 +278,7 @@ static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_e
     g->options.stream = (htc_sim_grids_stream){ .jobs = settings_count(s, "workload.jobs"), .burst = settings_real(s, "workload.burst"), .gap = settings_law(s, "workload.gap"),
                                                 .burst_gap = settings_law(s, "workload.burst_gap") };
     g->options.sample_ns = g->course ? sample_of(g, s) : 0;
+    g->live = settings_choice(s, "sim.live") == 1;
     return 1;
 }
 
@@ -281,6 +294,7 @@ static void close_run(void *run)
     free(g->queues);
     free(g->used);
     free(g->classes);
+    free(g->jobs);
     free(g->queue_names);
     free(g->class_names);
     free(g->by_queue);
@@ -365,6 +379,13 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     uint64_t bytes = 0;
     (void)htc_sim_grids_memory(&g->options, &bytes);
     watch_needs(w, bytes);
+    if (g->live && (checkpoint || g->resume))
+        return settings_refuse(error, HTC_ECONFIG, "what runs on this machine cannot go on later", "leave out --checkpoint, or sim.live");
+    if (g->live) {
+        int good = grids_live_run(g, error);
+        g->seconds = watch_seconds() - begun;
+        return good;
+    }
     htc_status status = htc_sim_grids_run(&w->env, &g->options, &g->report, g->by_queue, g->by_class, error);
     watch_close(w);
     g->seconds = watch_seconds() - begun;
@@ -378,7 +399,7 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     return 0;
 }
 
-enum { COMPLETED, REJECTED, TERMINATED, FAILED, RESPONSE_FIRST, RESPONSE_LAST, CLASS_FIRST, CLASS_LAST, WORK, EVICTED, MOVED, MOVES };
+enum { COMPLETED, REJECTED, TERMINATED, FAILED, RESPONSE_FIRST, RESPONSE_LAST, CLASS_FIRST, CLASS_LAST, WORK, EVICTED, MOVED, MOVES, MAKESPAN };
 static const measure measures[] = { [COMPLETED] = { "completed", 1 },
                                     [REJECTED] = { "rejected", 1 },
                                     [TERMINATED] = { "terminated", 1 },
@@ -391,6 +412,7 @@ static const measure measures[] = { [COMPLETED] = { "completed", 1 },
                                     [EVICTED] = { "evicted_core_s", 1 },
                                     [MOVED] = { "moved_core_s", 1 },
                                     [MOVES] = { "moves", 1 },
+                                    [MAKESPAN] = { "makespan_s", 1 },
                                     { NULL, 0 } };
 
 static void outcome_of(const void *run, outcome *o)
@@ -411,6 +433,7 @@ static void outcome_of(const void *run, outcome *o)
     o->value[EVICTED] = r->evicted_s;
     o->value[MOVED] = r->moved_s;
     o->value[MOVES] = (double)r->moves;
+    o->value[MAKESPAN] = (double)r->scale.makespan / 1e9;
     snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
 }
 

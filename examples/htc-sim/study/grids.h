@@ -17,11 +17,17 @@ typedef struct grids_course {
 } grids_course;
 
 #define GRIDS_LEVELS 9
+#define GRIDS_JOBS_NAMED 1000000u
+#define GRIDS_JOBS_LIVE  1000u
 
 /* Of completed jobs. */
 typedef struct grids_ends {
     uint64_t jobs[GRIDS_LEVELS][GRIDS_LEVELS]; /* by the first level on their way down that takes their complexity, and the one that they ended in */
     double   wall[GRIDS_LEVELS], work[GRIDS_LEVELS]; /* seconds, by the level that they ended in */
+    struct {
+        double wanted, part; /* jobs of several tasks that wanted more CPUs than they had, and the sum of the CPUs of each, of its tasks */
+        double running, response, alone; /* seconds of jobs of several tasks; alone: of all their tasks on the CPUs that others leave, for each job alone */
+    } queue[HTC_HIERARCHY_QUEUES_MAX];
     double   n, x, y, xx, yy, xy, waited; /* of jobs of the top level: their response, and the waiting of the job of the lowest that ended last */
 } grids_ends;
 
@@ -34,9 +40,11 @@ typedef struct grids_run {
     htc_sim_grids_grid    *grids;
     htc_sim_grids_queue   *queues;
     htc_sim_grids_class   *classes;
+    htc_sim_grids_job     *jobs; /* that are named; NULL: they are drawn */
     uint32_t              *used; /* grids of each queue, HTC_HIERARCHY_GRIDS_MAX apart */
     char                 (*queue_names)[48], (*class_names)[48];
     size_t                 n_queues, levels;
+    int                    live; /* 1: processes and the clock of this machine, in place of the model */
     uint64_t               cpus;
     htc_sim_grids_report   report;
     htc_sim_grids_result  *by_queue, *by_class;
@@ -45,6 +53,9 @@ typedef struct grids_run {
     const htc_scale_tape  *resume; /* NULL: none */
     double                 seconds; /* that the run took here */
 } grids_run;
+
+/* grids_jobs.c: those of [job.NAME]. 1; 0: error says why. */
+int grids_named_jobs(grids_run *g, settings *s, htc_error *error);
 
 /* grids_value.c */
 void grids_note_end(void *run, const htc_sim_grids_end *e);

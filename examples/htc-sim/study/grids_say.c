@@ -177,17 +177,20 @@ void grids_say(const void *run, int json)
     printf("jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results, %" PRIu64 " failed; %" PRIu64 " moves\n"
            "tasks        %" PRIu64 " handed in, %" PRIu64 " of them evicted\n"
            "CPU time     %.0f h of work; %.0f h lost by evictions, %.0f h by moves, terminations and failures\n"
-           "makespan     %.1f s\n"
-           "run          %" PRIu64 " events in %.2f s (%.0f ns an event), %.1f MiB, hash %016" PRIx64 "\n",
-           r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted, r->work_s / 3600, r->evicted_s / 3600, r->moved_s / 3600, (double)s->makespan / 1e9, s->events,
-           g->seconds, s->events ? g->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
+           "makespan     %.1f s\n",
+           r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted, r->work_s / 3600, r->evicted_s / 3600, r->moved_s / 3600, (double)s->makespan / 1e9);
+    if (g->live)
+        printf("run          on this machine: a process for each task\n");
+    else
+        printf("run          %" PRIu64 " events in %.2f s (%.0f ns an event), %.1f MiB, hash %016" PRIx64 "\n", s->events, g->seconds,
+               s->events ? g->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
     say_head("queue");
     for (size_t q = 0; q < r->n_queues; q++)
         say_result(name_of(g, q), &g->by_queue[q]);
     say_head("class");
     for (size_t k = 0; k < g->options.n_classes; k++)
         say_result(g->class_names[k], &g->by_class[k]);
-    chart *c = s->makespan && g->course ? chart_of(g, 0) : NULL;
+    chart *c = s->makespan && g->course && g->course->n ? chart_of(g, 0) : NULL;
     if (c) {
         printf("\nCPUs by queue:\n");
         chart_print(c, stdout, 0, top_of(c), chart_columns(stdout));

@@ -26,6 +26,26 @@ static size_t level_at(const grids_run *g, uint32_t queue)
     return level < GRIDS_LEVELS ? level : GRIDS_LEVELS - 1;
 }
 
+/* The CPUs of a queue that others leave it, at most N. */
+static double cpus_left(const grids_run *g, uint32_t queue)
+{
+    const htc_hierarchy_queue *q = &g->hierarchy.queues[queue];
+    double                     sum = 0;
+    for (size_t i = 0; i < q->grid_count; i++)
+        sum += g->options.grids[q->grids[i]].free_mean > 0 ? g->options.grids[q->grids[i]].free_mean : g->hierarchy.grids[q->grids[i]].cpus;
+    return sum < q->cpus ? sum : q->cpus;
+}
+
+static void note_parallel(grids_run *g, const htc_sim_grids_end *e)
+{
+    double cpus = cpus_left(g, e->queue), used = e->tasks < cpus ? e->tasks : cpus;
+    g->ends.queue[e->queue].wanted += e->cpus > 0;
+    g->ends.queue[e->queue].part += e->cpus / e->tasks;
+    g->ends.queue[e->queue].running += (double)e->running / 1e9;
+    g->ends.queue[e->queue].response += (double)(e->ended - e->arrival) / 1e9;
+    g->ends.queue[e->queue].alone += e->work_s / used;
+}
+
 void grids_note_end(void *run, const htc_sim_grids_end *e)
 {
     grids_run  *g = run;
@@ -38,6 +58,8 @@ void grids_note_end(void *run, const htc_sim_grids_end *e)
     if (e->fate != HTC_SIM_GRIDS_COMPLETED)
         return;
     k->jobs[own][at]++;
+    if (!single && e->tasks > 1)
+        note_parallel(g, e);
     k->wall[at] += response;
     k->work[at] += e->work_s;
     if (at == 0) {
@@ -94,6 +116,21 @@ static int result_value(const htc_sim_grids_result *r, const char *field, double
             return 1;
         }
     return 0;
+}
+
+/* Of jobs of several tasks: CPUs that they had of those that they wanted; how many times as long they took as alone. */
+static int parallel_value(const grids_run *g, size_t q, const char *field, double *out)
+{
+    double wanted = g->ends.queue[q].wanted, alone = g->ends.queue[q].alone;
+    if (strcmp(field, "cpus_part") == 0)
+        *out = wanted > 0 ? g->ends.queue[q].part / wanted : 0;
+    else if (strcmp(field, "stretch") == 0)
+        *out = alone > 0 ? g->ends.queue[q].response / alone : 0;
+    else if (strcmp(field, "stretch_running") == 0)
+        *out = alone > 0 ? g->ends.queue[q].running / alone : 0;
+    else
+        return 0;
+    return 1;
 }
 
 static int level_value(const grids_run *g, size_t level, const char *field, double *out)
@@ -153,7 +190,7 @@ int grids_value(const void *run, const char *name, double *out)
     if (strncmp(name, "queue.", 6) == 0)
         for (size_t q = 0; q < g->report.n_queues; q++)
             if ((field = field_of(name + 6, g->report.n_queues == 1 ? "all" : g->queue_names[q])))
-                return result_value(&g->by_queue[q], field, out);
+                return parallel_value(g, q, field, out) || result_value(&g->by_queue[q], field, out);
     if (strncmp(name, "class.", 6) == 0)
         for (size_t k = 0; k < g->options.n_classes; k++)
             if ((field = field_of(name + 6, g->class_names[k])))
