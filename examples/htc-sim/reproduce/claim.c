@@ -1,4 +1,4 @@
-/* What is claimed of runs: MEASURE of SERIES [at VALUE], two of them with / - + or * between them, or several of either with > or < between them. */
+/* What is claimed of runs: MEASURE of SERIES [at VALUE], several of them with / * + or - between them, or several such sums with > or < between them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,9 +83,8 @@ int claim_parse(experiment *e, claim *c, const char *text, htc_error *error)
     c->op = 0;
     while (at) {
         char *op = next_operator(at), order = joins == '<' || joins == '>' ? joins : 0;
-        int   again = c->terms && joins && !order && c->term[c->terms - 1].joins; /* a third term of a sum */
-        if (c->terms == TERMS_MAX || again || (order && c->op && c->op != order))
-            return refuse(error, "value", text, "two terms with / - + or * between them, or up to 8 terms, alone or in such pairs, with > or < between them");
+        if (c->terms == TERMS_MAX || (order && c->op && c->op != order))
+            return refuse(error, "value", text, "up to 16 terms, with / * + or - between them; of such sums several with > or < between them, all the same");
         if (op)
             op[-1] = '\0';
         if (!parse_term(e, &c->term[c->terms], at, error))
@@ -197,16 +196,22 @@ static int above(estimate a, estimate b, int *close)
 static void judge(const experiment *e, claim *c)
 {
     estimate value[TERMS_MAX] = { { 0, 0 } }, found;
-    size_t   n = 0;
+    size_t   n = 0, last;
     int      ordered = 1;
     c->verdict = VERDICT_NOT_RUN;
     c->close = 0;
-    for (size_t i = 0; i < c->terms; i++) {
-        const term *t = &c->term[i];
-        if (!value_of(e, t, &found))
+    for (size_t i = 0; i < c->terms; i = last) { /* a product, which is all of a value, or joins the sum before it */
+        char joins = c->term[i].joins;
+        if (!value_of(e, &c->term[i], &found))
             return;
-        if (t->joins)
-            value[n - 1] = joined(t->joins, value[n - 1], found);
+        for (last = i + 1; last < c->terms && (c->term[last].joins == '*' || c->term[last].joins == '/'); last++) {
+            estimate factor;
+            if (!value_of(e, &c->term[last], &factor))
+                return;
+            found = joined(c->term[last].joins, found, factor);
+        }
+        if (joins)
+            value[n - 1] = joined(joins, value[n - 1], found);
         else
             value[n++] = found;
     }

@@ -9,7 +9,7 @@
 #define SERIES_MAX 48
 #define POINTS_MAX 64
 #define CLAIMS_MAX 128
-#define TERMS_MAX  8
+#define TERMS_MAX  16
 #define SEEDS_MAX  1000
 
 /* A number at a value of what varies. */
