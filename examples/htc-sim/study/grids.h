@@ -23,6 +23,7 @@ typedef struct grids_course {
 /* Of completed jobs. */
 typedef struct grids_ends {
     uint64_t jobs[GRIDS_LEVELS][GRIDS_LEVELS]; /* by the first level on their way down that takes their complexity, and the one that they ended in */
+    double   by_fate[HTC_SIM_GRIDS_FAILED + 1]; /* CPU time, lost or not, of jobs with each htc_sim_grids_fate: not of completed ones alone */
     double   wall[GRIDS_LEVELS], work[GRIDS_LEVELS]; /* seconds, by the level that they ended in */
     struct {
         double wanted, part; /* jobs of several tasks that wanted more CPUs than they had, and the sum of the CPUs of each, of its tasks */

@@ -125,7 +125,8 @@ static void closes(live *l, size_t job)
             snprintf(r->scale.wrong, sizeof r->scale.wrong, "the result of job %zu is not that of its whole sum", job);
     }
     grids_note_end(l->g, &(htc_sim_grids_end){ .size = sizeof(htc_sim_grids_end), .job = job, .kind = in->kind, .fate = j->fate, .queue = j->queue, .moves = j->moves, .kflop = in->kflop,
-                                               .arrival = in->arrival, .ended = j->since, .queued = j->in[QUEUED], .work_s = j->work_s });
+                                               .arrival = in->arrival, .ended = j->since, .queued = j->in[QUEUED], .work_s = j->work_s, .evicted_s = j->evicted_s,
+                                               .moved_s = j->moved_s });
 }
 
 static void close_job(live *l, live_job *j, uint32_t fate)

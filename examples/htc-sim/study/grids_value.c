@@ -55,6 +55,7 @@ void grids_note_end(void *run, const htc_sim_grids_end *e)
     size_t      at = single ? 0 : level_at(g, e->queue), own = level_of(g, e->kflop);
     if (!single && at + 1 == g->levels)
         k->waited = (double)e->queued / 1e9;
+    k->by_fate[e->fate] += e->work_s + e->evicted_s + e->moved_s;
     if (e->fate != HTC_SIM_GRIDS_COMPLETED)
         return;
     k->jobs[own][at]++;
@@ -179,6 +180,21 @@ static const char *field_of(const char *rest, const char *name)
     return strncmp(rest, name, len) == 0 && rest[len] == '.' ? rest + len + 1 : NULL;
 }
 
+/* The part of all CPU time that jobs with this fate had. */
+static int fate_value(const grids_ends *k, const char *fate, double *out)
+{
+    static const char *const known[] = { "completed", "rejected", "terminated", "failed" }; /* in the order of htc_sim_grids_fate */
+    double                   all = 0;
+    for (int i = 0; i <= HTC_SIM_GRIDS_FAILED; i++)
+        all += k->by_fate[i];
+    for (int i = 0; i <= HTC_SIM_GRIDS_FAILED; i++)
+        if (strcmp(known[i], fate) == 0) {
+            *out = all > 0 ? k->by_fate[i] / all : 0;
+            return 1;
+        }
+    return 0;
+}
+
 int grids_value(const void *run, const char *name, double *out)
 {
     const grids_run *g = run;
@@ -187,6 +203,8 @@ int grids_value(const void *run, const char *name, double *out)
         *out = correlation(&g->ends);
         return 1;
     }
+    if (strncmp(name, "fate.", 5) == 0)
+        return fate_value(&g->ends, name + 5, out);
     if (strncmp(name, "queue.", 6) == 0)
         for (size_t q = 0; q < g->report.n_queues; q++)
             if ((field = field_of(name + 6, g->report.n_queues == 1 ? "all" : g->queue_names[q])))
