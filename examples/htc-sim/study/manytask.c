@@ -346,11 +346,11 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     return 0;
 }
 
-enum { EFFICIENCY, THROUGHPUT, UTILISATION, MAKESPAN, CV, ROUNDS, STEALS, STOLEN, MESSAGES, STARVED, MEMORY, SECONDS, TASK_NS };
+enum { EFFICIENCY, THROUGHPUT, UTILISATION, MAKESPAN, CV, ROUNDS, STEALS, STOLEN, MESSAGES, STARVED, BALANCED, MEMORY, SECONDS, TASK_NS };
 static const measure measures[] = { [EFFICIENCY] = { "efficiency", 4 }, [THROUGHPUT] = { "throughput", 2 }, [UTILISATION] = { "utilisation", 4 }, [MAKESPAN] = { "makespan_s", 3 },
                                     [CV] = { "cv", 4 },                 [ROUNDS] = { "rounds", 0 },         [STEALS] = { "steals", 0 },           [STOLEN] = { "stolen", 0 },
-                                    [MESSAGES] = { "messages", 0 },     [STARVED] = { "starved", 4 },       [MEMORY] = { "memory_mib", 1 },       [SECONDS] = { "seconds", 2 },
-                                    [TASK_NS] = { "task_ns", 1 },       { NULL, 0 } };
+                                    [MESSAGES] = { "messages", 0 },     [STARVED] = { "starved", 4 },       [BALANCED] = { "balanced_s", 3 },     [MEMORY] = { "memory_mib", 1 },
+                                    [SECONDS] = { "seconds", 2 },       [TASK_NS] = { "task_ns", 1 },       { NULL, 0 } };
 
 static void outcome_of(const void *run, outcome *o)
 {
@@ -368,6 +368,7 @@ static void outcome_of(const void *run, outcome *o)
     o->value[STOLEN] = (double)r->stolen;
     o->value[MESSAGES] = (double)r->scale.sent;
     o->value[STARVED] = m->course->waited ? m->course->starved / (double)m->course->waited : 0;
+    o->value[BALANCED] = many_balanced_s(m);
     o->value[MEMORY] = (double)r->memory / 1048576;
     o->value[SECONDS] = m->seconds;
     o->value[TASK_NS] = r->scale.ended ? m->seconds * 1e9 / (double)r->scale.ended : 0;

@@ -58,6 +58,8 @@ int        many_course_open(many_study *m, htc_error *error);
 void       many_course_close(many_study *m);
 /* That of all grids together, in at most so many steps: it is the caller's. NULL: no memory. */
 many_course *many_course_of_all(const many_study *m);
+/* The first sample at which 95 % of the cores are busy, of each grid, the latest of them; the end: never. */
+double     many_balanced_s(const many_study *m);
 void       many_course_keep(void *ctx, const htc_sim_manytask_sample *s);
 void       many_course_task(void *ctx, const htc_sim_manytask_task *t);
 htc_status many_course_move(many_study *m, const htc_scale_tape *tape);

@@ -137,6 +137,20 @@ void many_course_keep(void *ctx, const htc_sim_manytask_sample *s)
     c->working[c->n++] = working;
 }
 
+double many_balanced_s(const many_study *m)
+{
+    double latest = 0;
+    for (uint32_t g = 0; g < m->options.grids; g++) {
+        const many_course *c = &m->course[g];
+        uint64_t           i = 0, cores = m->report.cores / m->options.grids;
+        while (i < c->n && (double)c->busy[i] < 0.95 * (double)cores)
+            i++;
+        double at = i < c->n ? c->at[i] : (double)m->report.scale.makespan / 1e9;
+        latest = at > latest ? at : latest;
+    }
+    return latest;
+}
+
 /* The sample of a course that holds then. */
 static size_t sample_at(const many_course *c, double at, size_t from)
 {
