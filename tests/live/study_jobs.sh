@@ -85,6 +85,31 @@ says "log.swf:2"
 ends 0 jobs --nodes 470000 --partition 1 --policy random --sizes uniform --job-nodes 1 --count 475000 --length 300ms --json
 grep -q '"ended":475000,' "$dir/out" || fail "not all jobs have ended"
 
+# Controllers of this machine, with a store: every job has its nodes, and all are free in the end.
+"$1/htc-kvd" --dir "$dir/store" --engine memory > "$dir/kvd" 2>&1 < /dev/null &
+kvd=$!
+trap 'kill $kvd; wait; rm -rf "$dir"' EXIT
+until grep -qs ^ready "$dir/kvd"; do
+    kill -0 $kvd || { cat "$dir/kvd"; fail "no store"; }
+    sleep 0.05
+done
+live=(jobs --nodes 16 --partition 4 --sizes uniform --job-nodes 1..9 --count 60 --length 5ms --wait 1ms --wait-max 20ms --set sim.live=on --set "sim.store=unix:$dir/store/kvd.sock")
+for policy in monitored random; do
+    ends 0 "${live[@]}" --policy $policy --json
+    python3 - "$dir/out" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["wrong"] == "" and run["granted"] == run["ended"] == 60 and run["controllers"] == 4 and run["steals"] > 0, run
+assert 5 <= run["messages"] <= run["messages_all"] and run["swaps"] >= 120, run
+PY
+done
+ends 0 "${live[@]}"
+grep -q '^run  *on this machine: a process for each controller, and a store$' "$dir/out" || fail "it is not said that it was run"
+ends 2 "${live[@]}" --policy central
+says "such an experiment cannot be run live"
+ends 2 "${live[@]}" --set sim.store=unix:$dir/none
+says "$dir/none"
+
 ends 2 jobs --trace "$dir"
 says "$dir: Is a directory"
 ends 2 jobs --policy nothing

@@ -1,5 +1,6 @@
 #include "course.h"
 #include "jobs.h"
+#include "jobs_live.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@ static const setting table[] = {
     { "sim.tick", SET_SPAN, "1us", 1, 0, "a span from 1 ns: 1us, 100us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
+    { "sim.live", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "sim.store", SET_WORD, NULL, 0, 0, "the address of a store: unix:PATH" },
     { "machine.nodes", SET_COUNT, "65536", 1, 16777216, "a number from 1 to 16777216" },
     { "machine.partition", SET_COUNT, "1024", 1, 1048576, "a number from 1 to 1048576" },
     { "machine.used", SET_REAL, "0", 0, 0.999, "a number from 0 to 0.999" },
@@ -144,6 +147,8 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     costs_of(o, s);
     o->sample_ns = strcmp(settings_text(s, "sim.sample"), "auto") == 0 ? HTC_MS : settings_span(s, "sim.sample");
     o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
+    j->live = settings_choice(s, "sim.live") == 1;
+    snprintf(j->store, sizeof j->store, "%s", settings_text(s, "sim.store"));
     if (o->wait_ns_max < o->wait_ns)
         settings_refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
     else if (policies_of(j, s, error) && log_of(j, s, error))
@@ -208,6 +213,13 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     j->options.resume = j->resume;
     j->options.checkpoint = course_tape_open(&tape, checkpoint, j->course, sizeof *j->course);
     *error = (htc_error){ 0 };
+    if (j->live && (checkpoint || j->resume))
+        return settings_refuse(error, HTC_ECONFIG, "what runs on this machine cannot go on later", "leave out --checkpoint, or sim.live");
+    if (j->live) {
+        int good = jobs_live_run(j, j->store, error);
+        j->seconds = watch_seconds() - begun;
+        return good;
+    }
     uint64_t bytes = 0;
     (void)htc_sim_jobs_memory(&j->options, &bytes);
     watch_needs(w, bytes);

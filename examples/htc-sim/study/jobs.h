@@ -25,6 +25,8 @@ typedef struct jobs_study {
     htc_sim_jobs_report  report;
     jobs_course         *course;  /* NULL: not wanted */
     const htc_scale_tape *resume; /* NULL: none */
+    int                  live;    /* 1: processes, a store and the clock of this machine, in place of the model */
+    char                 store[256]; /* its address */
     double               seconds; /* that the run took here */
 } jobs_study;
 

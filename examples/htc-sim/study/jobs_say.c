@@ -125,10 +125,13 @@ void jobs_say(const void *run, int json)
                "swaps        %" PRIu64 ", of which %.2f %% met another value\n"
                "steals       %.2f a job, %.3f rounds in which all was given back\n",
                r->messages, r->messages_all, r->services, r->swaps, 100 * ratio(r->conflicts, r->swaps), ratio(r->steals, r->granted), ratio(r->rounds, r->granted));
-    printf("utilisation  %.4f of the nodes' time\n"
-           "run          %" PRIu64 " events in %.2f s (%.0f ns each), at most %.1f MiB, hash %016" PRIx64 "\n",
-           r->utilisation, s->events, j->seconds, s->events ? j->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
-    chart *c = s->makespan ? chart_of(j, 0) : NULL;
+    printf("utilisation  %.4f of the nodes' time\n", r->utilisation);
+    if (j->live)
+        printf("run          on this machine: a process for each controller, and a store\n");
+    else
+        printf("run          %" PRIu64 " events in %.2f s (%.0f ns each), at most %.1f MiB, hash %016" PRIx64 "\n", s->events, j->seconds,
+               s->events ? j->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
+    chart *c = s->makespan && !j->live ? chart_of(j, 0) : NULL;
     if (c) {
         printf("\nnodes that are taken:\n");
         chart_print(c, stdout, 0, j->options.nodes, chart_columns(stdout));
