@@ -11,7 +11,13 @@
 #define LIST_MOST 32u
 #define LIST_FEW  16u
 
-static void include(fit_sum *sum, const fit_sum *part)
+/* Of one that waits, alone. */
+static inline fit_sum one(const fit_slot *s)
+{
+    return (fit_sum){ .nodes = s->job.nodes, .shortest = s->job.estimate, .reserved = s->reserved, .narrowest = s->job.nodes, .widest = s->job.nodes, .count = 1 };
+}
+
+static inline void include(fit_sum *sum, const fit_sum *part)
 {
     sum->nodes += part->nodes;
     sum->count += part->count;
@@ -51,12 +57,7 @@ static void add_up(fit_slot *slots, uint32_t at)
         add_up_running(slots, at);
         return;
     }
-    s->sum = (fit_sum){ .nodes = s->job.nodes,
-                        .shortest = s->job.estimate,
-                        .reserved = s->reserved,
-                        .narrowest = s->job.nodes,
-                        .widest = s->job.nodes,
-                        .count = 1 };
+    s->sum = one(s);
     if (s->left != FIT_NONE)
         include(&s->sum, &slots[s->left].sum);
     if (s->right != FIT_NONE)
@@ -72,7 +73,8 @@ static void add_one(fit_slot *slots, uint32_t at, uint32_t more)
         slots[at].sum.count++;
         return;
     }
-    include(&slots[at].sum, &(fit_sum){ .nodes = s->job.nodes, .shortest = s->job.estimate, .reserved = s->reserved, .narrowest = s->job.nodes, .widest = s->job.nodes, .count = 1 });
+    const fit_sum sum = one(s);
+    include(&slots[at].sum, &sum);
 }
 
 /* A waiting one less: what it was the least or the most of is looked for again. */
@@ -160,16 +162,30 @@ static uint32_t make_list(fit_slot *slots, uint32_t root)
 
 static void insert_listed(fit_slot *slots, uint32_t *root, uint32_t at)
 {
-    uint32_t *place = root;
-    while (*place != FIT_NONE && htc__fit_before(slots, *place, at)) {
-        add_one(slots, *place, at);
-        place = &slots[*place].right;
+    fit_slot *s = &slots[at];
+    uint32_t  next = *root, before = FIT_NONE, nodes = s->job.nodes;
+    if (runs(s)) {
+        for (; next != FIT_NONE && htc__fit_before(slots, next, at); next = slots[next].right) {
+            slots[next].sum.nodes += nodes;
+            slots[next].sum.count++;
+            before = next;
+        }
+        s->sum.nodes = nodes + (next != FIT_NONE ? slots[next].sum.nodes : 0);
+        s->sum.count = 1 + (next != FIT_NONE ? slots[next].sum.count : 0);
+    } else {
+        const fit_sum mine = one(s);
+        for (; next != FIT_NONE && htc__fit_before(slots, next, at); next = slots[next].right) {
+            include(&slots[next].sum, &mine);
+            before = next;
+        }
+        s->sum = mine;
+        if (next != FIT_NONE)
+            include(&s->sum, &slots[next].sum);
     }
-    slots[at].left = FIT_NONE;
-    slots[at].right = *place;
-    slots[at].listed = 1;
-    add_up(slots, at);
-    *place = at;
+    s->left = FIT_NONE;
+    s->right = next;
+    s->listed = 1;
+    *(before == FIT_NONE ? root : &slots[before].right) = at;
     if (slots[*root].sum.count > LIST_MOST)
         *root = make_treap(slots, *root);
 }
@@ -264,7 +280,7 @@ uint32_t htc__fit_first(const fit_slot *slots, uint32_t root, uint32_t after, co
         return FIT_NONE;
     const fit_slot *s = &slots[root];
     if (after == FIT_NONE || htc__fit_before(slots, after, root)) {
-        uint32_t found = htc__fit_first(slots, s->left, after, bounds);
+        uint32_t found = s->left == FIT_NONE ? FIT_NONE : htc__fit_first(slots, s->left, after, bounds);
         if (found != FIT_NONE)
             return found;
         if (htc__fit_within(&s->job, s->reserved, bounds))
