@@ -1,11 +1,13 @@
 /* What the commands of a batch system print, and the journal of its jobs. First byte: s, g a list of Slurm's or of Grid Engine's jobs; S, G what submitting
- * printed; j the journal. */
+ * printed; j the journal; h a
+ * list of hosts. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/util.h"
 #include "roles/batch/batch.h"
+#include "roles/batch/ssh_hosts.h"
 
 static void must(int ok)
 {
@@ -74,6 +76,22 @@ static void read_journal(htc_bytes text)
     htc__batch_destroy(c);
 }
 
+/* No name is an option of ssh, or more than one word. */
+static void read_hosts(htc_bytes text)
+{
+    htc_env         env = { .size = sizeof env };
+    htc__ssh_hosts *h = NULL;
+    uint32_t        at = 0;
+    if (htc__ssh_hosts_read(&env, text, 1, &h, NULL) != HTC_OK)
+        return;
+    must(htc__ssh_hosts_slots(h) > 0);
+    for (uint32_t i = 0; i < 100 && htc__ssh_hosts_take(h, 1, &at) == HTC_OK; i++) {
+        const char *name = htc__ssh_hosts_name(h, at);
+        must(name[0] && name[0] != '-' && !name[strcspn(name, " \t\n'\"$;|&<>`\\")]);
+    }
+    htc__ssh_hosts_free(h);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -89,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'S': read_submitted(&htc__batch_slurm, text); break;
     case 'G': read_submitted(&htc__batch_sge, text); break;
     case 'j': read_journal(text); break;
+    case 'h': read_hosts(text); break;
     default: break;
     }
     free(copy);

@@ -31,7 +31,7 @@ static const struct {
     { { "key", required_argument, NULL, 'k' }, "FILE", "this host's secret key (htc keys new)" },
     { { "ring", required_argument, NULL, 'r' }, "FILE", "the public keys that are known here; read anew when it changes" },
     { { "server", required_argument, NULL, 'N' }, "NAME", "whose key the gateway has to show; default: any member's in the ring" },
-    { { "batch", required_argument, NULL, 'B' }, "SYSTEM", "with --join: agents are jobs of a batch system, slurm or sge (default: batch.system)" },
+    { { "batch", required_argument, NULL, 'B' }, "SYSTEM", "with --join: agents are jobs of a batch system, slurm or sge, or go by ssh (default: batch.system)" },
     { { "at", required_argument, NULL, 'A' }, "HOST", "where other hosts reach this one; default: the address from which the gateway is reached" },
 };
 #define KNOWN (sizeof known / sizeof known[0])

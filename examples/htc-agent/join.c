@@ -25,6 +25,7 @@ typedef struct joining {
     htc_status                refused; /* for good */
     htc_ns                    denied_at, denied_last; /* since when no key was taken, and the last time that none was; 0: one was */
     char                      agent[4200], at[JOIN_ADDRESS_MAX], why[HTC_GATEWAY_HOST_WHY_MAX];
+    int                       ssh;
     htc_gateway_host_batch    batch; /* system NULL: agents are processes of this machine */
 } joining;
 
@@ -101,7 +102,9 @@ static void let_in(void *ctx)
 {
     joining *j = ctx;
     j->in = 1;
-    if (j->batch.system)
+    if (j->ssh)
+        printf("joined %s with %u slots; agents go to the hosts of %s\n", j->o->join, j->slots, j->batch.hosts);
+    else if (j->batch.system)
         printf("joined %s with %u slots; agents are jobs of %s\n", j->o->join, j->slots, j->batch.system);
     else
         printf("joined %s with %u slots; other hosts reach this one at %s\n", j->o->join, j->slots, j->at);
@@ -167,11 +170,14 @@ static htc_status take_batch(joining *j)
     const char       *system = j->o->batch ? j->o->batch : htc_config_text(c, "batch.system");
     if (strcmp(system, "none") == 0)
         return HTC_OK;
-    if (!j->o->slots)
+    j->ssh = strcmp(system, "ssh") == 0;
+    if (!j->o->slots && !j->ssh)
         return wrong(j->d, HTC_EUSAGE, "it is how many cores the jobs take at most, all together", "--batch needs --slots N");
     j->batch = (htc_gateway_host_batch){ .size = sizeof j->batch,
                                          .system = system,
                                          .words = htc_config_text(c, "batch.options"),
+                                         .hosts = htc_config_text(c, "batch.hosts")[0] ? htc_config_text(c, "batch.hosts") : NULL,
+                                         .cores = (uint32_t)htc_config_number(c, "batch.cores"),
                                          .steps = (uint32_t)htc_config_number(c, "batch.steps"),
                                          .submits_per_s = (uint32_t)htc_config_number(c, "batch.submits_per_s"),
                                          .time_ns = htc_config_ns(c, "batch.time_s"),
@@ -221,6 +227,8 @@ static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
         s = htc_host_create(&d->env, &host_options, &j->host);
     if (s == HTC_OK)
         s = htc_gateway_host_create(&d->env, j->host, &hands_options, hands, &d->error);
+    if (s == HTC_OK && j->ssh && (!j->o->slots || j->slots > j->batch.slots))
+        options.slots = j->slots = j->batch.slots;
     if (s == HTC_OK)
         s = htc_host_keys_open(j->host, &ko, &keys, &d->error);
     if (s == HTC_OK)

@@ -22,13 +22,17 @@ typedef struct htc_gateway_host htc_gateway_host;
 /** A batch system whose jobs the agents are. */
 typedef struct htc_gateway_host_batch {
     size_t      size;   /**< sizeof(htc_gateway_host_batch) */
-    const char *system; /**< "slurm": sbatch, squeue and scancel; "sge": qsub, qstat and qdel; found on PATH */
+    const char *system; /**< "slurm": sbatch, squeue and scancel; "sge": qsub, qstat and qdel; found on PATH. "ssh": no batch system but hosts on which
+                             agents are started by ssh; of the fields below words (more options of ssh), hosts and cores count then */
     const char *words;  /**< more words for the command that submits, separated by blanks: "--partition long"; NULL: none */
     uint32_t    steps;  /**< agents that are submitted together, at most; 0: 64 */
     uint32_t    submits_per_s; /**< commands that submit, at most; 0: 1 */
     htc_ns      time_ns;   /**< wall time that is asked for; 0: what the batch system gives */
     htc_ns      drain_ns;  /**< this long before its wall time ends an agent begins nothing more, and another one is launched; 0: a tenth of time_ns */
     htc_ns      period_ns; /**< between two looks at all jobs, by one command; 0: 6 s */
+    const char *hosts;  /**< "ssh": a file, one host a line, "SLOTS/" in front of it or else one slot, as GNU parallel reads them */
+    uint32_t    cores;  /**< "ssh": of one agent; 0: 1 */
+    uint32_t    slots;  /**< out, "ssh": of all hosts */
     uint64_t    agents[1024]; /**< out: agents that an earlier process has submitted and that may be there */
     uint32_t    count;     /**< out: how many */
 } htc_gateway_host_batch;

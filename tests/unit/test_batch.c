@@ -7,6 +7,7 @@
 
 #include "core/util.h"
 #include "roles/batch/batch.h"
+#include "roles/batch/ssh_hosts.h"
 #include "property.h"
 
 enum { JOBS = 4096, AGENTS = 200 };
@@ -449,6 +450,45 @@ Test(batch, a_later_process_goes_on)
     cr_expect(eq(int, htc__batch_recover(b, htc_bytes_of("htc-batch 1 1 1"), agents, &count), HTC_EFORMAT));
     htc_buf_free(&journal);
     htc__batch_destroy(b);
+}
+
+static htc_status read_hosts(const char *text, uint32_t cores, htc__ssh_hosts **out, char why[200])
+{
+    htc_env    env = { .size = sizeof env };
+    htc_error  error = { .status = 0 };
+    htc_status status = htc__ssh_hosts_read(&env, htc_bytes_of(text), cores, out, &error);
+    snprintf(why, 200, "%.199s", error.text);
+    return status;
+}
+
+/* The host with most room comes first; one that cannot be reached waits for 5 s, then 10; several that fail together say one thing. */
+Test(batch, hosts_share_agents_by_their_room)
+{
+    htc__ssh_hosts *h = NULL;
+    char            why[200];
+    uint32_t        a, b, c, d;
+    cr_assert(eq(int, read_hosts("# two\n  4/east  # large\n\n2/ben@west\r\n", 2, &h, why), HTC_OK), "%s", why);
+    cr_expect(eq(u32, htc__ssh_hosts_slots(h), 6));
+    cr_assert(htc__ssh_hosts_take(h, 1, &a) == HTC_OK && htc__ssh_hosts_take(h, 1, &b) == HTC_OK && htc__ssh_hosts_take(h, 1, &c) == HTC_OK);
+    cr_expect(eq(u32, a, 0) && eq(u32, b, 0) && eq(u32, c, 1));
+    cr_expect(eq(str, (char *)(uintptr_t)htc__ssh_hosts_name(h, 1), "ben@west"));
+    cr_expect(eq(int, htc__ssh_hosts_take(h, 1, &d), HTC_EBUSY));
+    htc__ssh_hosts_give(h, 0, 1, HTC_SECOND);
+    htc__ssh_hosts_give(h, 0, 1, HTC_SECOND);
+    cr_expect(eq(int, htc__ssh_hosts_take(h, 5 * HTC_SECOND, &d), HTC_EBUSY), "it cannot be reached");
+    cr_expect(eq(int, htc__ssh_hosts_take(h, 6 * HTC_SECOND, &d), HTC_OK) && eq(u32, d, 0));
+    htc__ssh_hosts_give(h, 0, 1, 6 * HTC_SECOND);
+    cr_expect(eq(int, htc__ssh_hosts_take(h, 15 * HTC_SECOND, &d), HTC_EBUSY), "twice as long");
+    cr_expect(eq(int, htc__ssh_hosts_take(h, 16 * HTC_SECOND, &d), HTC_OK));
+    htc__ssh_hosts_free(h);
+    static const struct {
+        const char *text, *why;
+    } bad[] = { { "", "no host" }, { "0/east\n", "1 to 1024" }, { "x/east", "1 to 1024" }, { "4/", "no name" }, { "4/-oProxyCommand=x", "no name" },
+                { "4/a;b", "no name" }, { "4/east\n4/east", "line 2" }, { "1/east", "fewer slots" }, { "99999999999999999999/east", "1 to 1024" } };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_expect(eq(int, read_hosts(bad[i].text, 2, &h, why), HTC_ECONFIG), "%s", bad[i].text);
+        cr_expect(strstr(why, bad[i].why) != NULL, "%s: %s", bad[i].text, why);
+    }
 }
 
 typedef struct rows {

@@ -240,7 +240,7 @@ htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_op
     if (status == HTC_OK)
         status = htc__batch_create(g->env, &b, &h->batch);
     if (status == HTC_EUNSUPPORTED)
-        return htc__error(error, status, "no batch system is called %.60s: slurm and sge are", o->system);
+        return htc__error(error, status, "no batch system is called %.60s: slurm and sge are, and ssh for a list of hosts", o->system);
     if (status != HTC_OK)
         return htc__error(error, status, "agents as jobs: %s", htc_strerror(status));
     if (!(h->timer = evtimer_new(g->host->base, on_timer, h)))

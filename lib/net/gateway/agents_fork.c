@@ -1,4 +1,5 @@
-/* The fork adapter: agents are started in sessions of their own and outlive us; their ends are seen through pidfds. */
+/* The fork adapter: agents are started in sessions of their own and outlive us; their ends are seen through pidfds. With a list of hosts each is
+ * started there by an ssh, whose end is the agent's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,12 +15,15 @@
 #include "net/files/files.h"
 #include "net/gateway/gateway_private.h"
 #include "net/files/proc.h"
+#include "roles/batch/batch.h"
 
 struct htc__agent {
     htc_gateway_host *gateway;
     uint64_t          agent;
     pid_t             pid;
     int               pidfd, stop_told;
+    uint32_t          host; /* of the list, if there is one */
+    char              out[128]; /* of the same: the file in log/ that has what ssh printed */
     struct event     *event;
     htc__agent       *next;
 };
@@ -75,15 +79,34 @@ static void agent_free(htc__agent *a)
     free(a);
 }
 
+#define SSH_FAILED 255 /* as ssh(1) says of itself; htc-agent never does */
+
+/* Why ssh could not do it stands in its last line. */
+static void ssh_ended(const htc__agent *a, int status, char *how, size_t cap)
+{
+    char path[4400], text[2048];
+    int  failed = WIFEXITED(status) && WEXITSTATUS(status) == SSH_FAILED;
+    htc__ssh_hosts_give(a->gateway->hosts, a->host, failed, htc_host_now());
+    snprintf(path, sizeof path, "%.4000s/log/%s", a->gateway->state_dir, a->out);
+    ssize_t n = failed ? htc__read_text(path, text, sizeof text) : 0;
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+        text[--n] = '\0';
+    const char *last = n > 0 ? strrchr(text, '\n') : NULL;
+    if (failed)
+        snprintf(how, cap, "host %.60s cannot be used: %.120s", htc__ssh_hosts_name(a->gateway->hosts, a->host), n > 0 ? last ? last + 1 : text : "ssh failed");
+}
+
 static void on_exit_event(evutil_socket_t fd, short what, void *arg)
 {
     htc__agent *a = arg;
     int         status;
-    char        how[64] = "";
+    char        how[256] = "";
     (void)fd, (void)what;
     /* Not our child if a gateway before us started it: then nobody tells us how it ended. */
     if (waitpid(a->pid, &status, WNOHANG) != a->pid)
         ;
+    else if (a->gateway->hosts)
+        ssh_ended(a, status, how, sizeof how);
     else if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "signal %d", WTERMSIG(status));
     else
@@ -209,8 +232,35 @@ void htc__agents_free(htc_gateway_host *g)
 
 typedef struct launch {
     htc__launch what;
+    const char *argv[64]; /* of ssh, if the agent is to run on a host of the list */
     int         in, out, report;
 } launch;
+
+/* ssh HOST 'exec "each word"': the shell there is the user's, and whatever it is it knows these quotes. */
+static int ssh_arguments(const htc_gateway_host *g, const htc__launch *l, uint32_t host, htc_buf *words, const char **argv, size_t room)
+{
+    size_t n = 0;
+    htc_buf_clear(words);
+    htc__batch_words(words, "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=30 -T");
+    htc__batch_words(words, g->ssh_words);
+    htc__batch_word(words, "--");
+    htc__batch_word(words, htc__ssh_hosts_name(g->hosts, host));
+    htc_put_raw(words, htc_bytes_of("exec"));
+    for (size_t i = 0; l->argv[i]; i++) {
+        htc_put_raw(words, htc_bytes_of(" '"));
+        for (const char *p = l->argv[i]; *p; p++)
+            htc_put_raw(words, *p == '\'' ? htc_bytes_of("'\\''") : (htc_bytes){ p, 1 });
+        htc_put_raw(words, htc_bytes_of("'"));
+    }
+    htc_put_u8(words, 0);
+    if (words->status != HTC_OK)
+        return -1;
+    htc_bytes all = htc_buf_bytes(words);
+    for (const char *w = all.data, *end = w + all.len; w < end && n + 1 < room; w += strlen(w) + 1)
+        argv[n++] = w;
+    argv[n] = NULL;
+    return 0;
+}
 
 static void __attribute__((noreturn)) become_agent(const htc_gateway_host *g, const launch *l)
 {
@@ -222,8 +272,12 @@ static void __attribute__((noreturn)) become_agent(const htc_gateway_host *g, co
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
     if (dup2(l->in, 0) >= 0 && dup2(l->out, 1) >= 0 && dup2(l->out, 2) >= 0 &&
-        close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
-        execve(g->agent_path, (char *const *)(uintptr_t)l->what.argv, (char *const *)(uintptr_t)g->environ);
+        close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0) {
+        if (l->argv[0])
+            execvpe(l->argv[0], (char *const *)(uintptr_t)l->argv, (char *const *)(uintptr_t)g->environ);
+        else
+            execve(g->agent_path, (char *const *)(uintptr_t)l->what.argv, (char *const *)(uintptr_t)g->environ);
+    }
     int     why = errno;
     ssize_t n = write(l->report, &why, sizeof why);
     _exit(n == (ssize_t)sizeof why ? 127 : 126);
@@ -336,10 +390,24 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     if (status != HTC_OK)
         return status;
     uint64_t agent = l.what.id;
+    uint32_t host = 0;
+    htc_buf  words;
+    htc_buf_init(&words, g->env, 1 << 20);
+    if (g->hosts) {
+        if (htc__ssh_hosts_take(g->hosts, htc_host_now(), &host) != HTC_OK)
+            return htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, HTC_EUNREACHABLE, htc_bytes_of("no host of the list can be used now"));
+        if (ssh_arguments(g, &l.what, host, &words, l.argv, sizeof l.argv / sizeof *l.argv) != 0) {
+            htc_buf_free(&words);
+            return HTC_ENOMEM;
+        }
+    }
     pid_t pid = start(g, &l);
+    int   why = errno;
+    htc_buf_free(&words);
     if (pid < 0) {
-        int why = errno;
-        snprintf(text, sizeof text, "cannot start %.200s: %s", g->agent_path, strerror(why));
+        if (g->hosts)
+            htc__ssh_hosts_give(g->hosts, host, 0, htc_host_now());
+        snprintf(text, sizeof text, "cannot start %.200s: %s", g->hosts ? "ssh" : g->agent_path, strerror(why));
         htc__log(g->env, HTC_LOG_ERROR, "%s -> tell the gateway", text);
         return htc_host_answer(g->host, HTC_CALL_LAUNCH, tag,
                                why == ENOENT || why == EACCES || why == ENOEXEC ? HTC_ENOEXEC : HTC_EREFUSED,
@@ -349,6 +417,11 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     if (watch(g, agent, pid) != HTC_OK)
         htc__log_with(g->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("pid", pid)),
                       "process %ld cannot be watched -> rely on heartbeats", (long)pid);
+    else if (g->hosts) {
+        htc__agent *a = find(g, agent, pid);
+        a->host = host;
+        snprintf(a->out, sizeof a->out, "agent-%.100s.%s.out", l.what.site, l.what.slot);
+    }
     htc_buf_init(&answer, g->env, 256);
     put_launched(&answer, pid);
     status = htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, answer.status, htc_buf_bytes(&answer));

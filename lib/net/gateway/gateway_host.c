@@ -289,6 +289,26 @@ static htc_status make_places(htc_gateway_host *g, htc_error *error)
     return HTC_OK;
 }
 
+/* The slots of all hosts are told to whoever asked. */
+static htc_status take_hosts(htc_gateway_host *g, htc_gateway_host_batch *b, htc_error *error)
+{
+    size_t     room = (size_t)1 << 19;
+    char      *text = malloc(room);
+    ssize_t    n = text && b->hosts ? htc__read_text(b->hosts, text, room) : -1;
+    htc_status status = HTC_OK;
+    if (!(g->ssh_words = strdup(b->words ? b->words : "")) || !text)
+        status = htc__error(error, HTC_ENOMEM, "out of memory");
+    else if (!b->hosts)
+        status = htc__error(error, HTC_ECONFIG, "agents by ssh need a list of hosts (batch.hosts)");
+    else if (n < 0)
+        status = htc__error(error, HTC_ECONFIG, "cannot read the list of hosts %.200s: %s", b->hosts, strerror(errno));
+    if (status == HTC_OK && (status = htc__ssh_hosts_read(g->env, (htc_bytes){ text, (size_t)n }, b->cores, &g->hosts, error)) != HTC_OK && error)
+        snprintf(error->where, sizeof error->where, "%.140s", b->hosts);
+    free(text);
+    b->slots = status == HTC_OK ? htc__ssh_hosts_slots(g->hosts) : 0;
+    return status;
+}
+
 htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc_gateway_host_options *options,
                                    htc_gateway_host **out, htc_error *error)
 {
@@ -324,7 +344,7 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
         status = htc__places_share(g, error);
     g->host = host;
     if (status == HTC_OK && o.batch)
-        status = htc__batch_host_create(g, &o, error);
+        status = strcmp(o.batch->system, "ssh") == 0 ? take_hosts(g, o.batch, error) : htc__batch_host_create(g, &o, error);
     struct timeval tv = htc__timeval(LOOK_EVERY);
     if (status == HTC_OK && (!(g->look = evtimer_new(host->base, on_look, g)) || event_add(g->look, &tv) != 0))
         status = htc__error(error, HTC_ENOMEM, "out of memory");
@@ -353,5 +373,7 @@ void htc_gateway_host_destroy(htc_gateway_host *g)
     free(g->agent_path);
     free(g->config_path);
     free(g->data_dir);
+    free(g->ssh_words);
+    htc__ssh_hosts_free(g->hosts);
     free(g);
 }

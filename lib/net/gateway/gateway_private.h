@@ -9,6 +9,7 @@
 #include "roles/runtime/apart.h"
 #include "htcsched/calls.h"
 #include "roles/runtime/agent_wire.h"
+#include "roles/batch/ssh_hosts.h"
 
 typedef struct htc__job   htc__job;
 typedef struct htc__agent htc__agent;
@@ -32,7 +33,9 @@ struct htc_gateway_host {
     uint64_t           blob_bytes_max;
     uint32_t           apart; /* htc_apart */
     htc__agent        *agents;
-    htc__batch_host   *batch;      /* NULL: agents are processes of this machine */
+    htc__batch_host   *batch;      /* NULL: agents are processes of this machine, or of */
+    htc__ssh_hosts        *hosts;      /* these; NULL: there is no list */
+    char              *ssh_words;
     struct event      *look;       /* stopped agents, the disk */
     int                disk_full;
     int                place_missing; /* a place of outputs could not be made: the gateway is to ask again */
