@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: sites.sh PROGRAM_FOLDER [real]
-# htc-agent --join --batch: agents as jobs of two batch systems, Slurm and Grid Engine, both at once under one gateway, which is on "another host": all goes
-# over TCP with keys. The batch systems are batch_fake.py's, or with "real" those that run on this machine. One sweep runs on both sites; jobs that are
+# htc-agent --join --batch: agents as jobs of two batch systems, Slurm and Grid Engine, both at once under one gateway, which is on "another host", over TCP
+# with keys. The batch systems are batch_fake.py's, or with "real" those that run on this machine. One sweep runs on both sites; jobs that are
 # held; a batch system that is away or prints nonsense; a site's broker that is killed, and goes on; one that leaves.
 fake=$(realpath "$(dirname "$0")/batch_fake.py")
 kind=${2:-fake}
@@ -9,9 +9,20 @@ source "$(dirname "$0")/live.sh"
 dir=$top/head
 H=("$htc" --dir "$dir")
 port=$(python3 "$ports" 2 $$)
-gateway=127.0.0.1:$port store=127.0.0.1:$((port + 1))
+address=127.0.0.1 space=()
 declare -A broker=() queue=()
-trap 'code=$?; for p in "${broker[@]}" "${queue[@]}"; do kill -9 $p 2> /dev/null; done; (exit $code); clean_up' EXIT
+# With real batch systems the gateway is on a host of its own: a network namespace, which a pair of interfaces joins to this one.
+host=htc-$$
+own_host()
+{
+    [ "$kind" = real ] && [ "$(id -u)" = 0 ] && ip netns add $host 2> /dev/null || return 1
+    address=10.77.$((port % 250)).1
+    ip link add "h$$" type veth peer name eth0 netns $host && ip addr add "${address%.1}.2/24" dev "h$$" && ip link set "h$$" up &&
+        ip -n $host addr add "$address/24" dev eth0 && ip -n $host link set eth0 up && ip -n $host link set lo up && space=(ip netns exec $host)
+}
+own_host || address=127.0.0.1
+gateway=$address:$port store=$address:$((port + 1))
+trap 'code=$?; ip link del "h$$" 2> /dev/null; ip netns del $host 2> /dev/null; for p in "${broker[@]}" "${queue[@]}"; do kill -9 $p 2> /dev/null; done; (exit $code); clean_up' EXIT
 
 cat > head.ini << END
 [server]
@@ -29,7 +40,8 @@ adapter = join
 [site.sge]
 adapter = join
 END
-expect 0 "${H[@]}" up --config head.ini
+expect 0 "${space[@]}" "${H[@]}" up --config head.ini
+[ ${#space[@]} = 0 ] || echo "the gateway is at $address, a host of its own"
 
 # --- the batch systems ---
 for site in slurm sge; do
@@ -64,7 +76,7 @@ start()
 {
     "$bin/htc-agent" --join "$gateway" --dir "$top/$1" --config $1.ini --key $1.key --ring $1.ring --slots 4 --batch $1 > $1.out 2>&1 &
     broker[$1]=$!
-    is_in() { grep -q "^joined $gateway with 4 slots; agents are jobs of $1" $1.out; }
+    is_in() { grep -sq "^joined $gateway with 4 slots; agents are jobs of $1" $1.out; }
     soon is_in $1 || fail "$1 does not join: $(cat $1.out)"
 }
 start slurm

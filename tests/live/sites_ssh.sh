@@ -78,7 +78,7 @@ refuse 1 "line 2.*fewer slots than an agent has cores" "${J[@]}" --config lab.in
 printf '4/127.0.0.1   # a machine\n\n3/127.0.0.2\n2/127.0.0.3\n' > list
 "${J[@]}" --config lab.ini > joined.out 2>&1 &
 broker=$!
-is_in() { grep -q "^joined $gateway with 8 slots; agents go to the hosts of $PWD/list" joined.out; }
+is_in() { grep -sq "^joined $gateway with 8 slots; agents go to the hosts of $PWD/list" joined.out; }
 soon is_in || fail "it does not join: $(cat joined.out)"
 expect 0 "${H[@]}" submit --json --wait -- sh -c 'sleep 0.3; echo "$HTC_SITE $SSH_CONNECTION"' ::: $(seq 60)
 soon_all() { [ "$(json "$("${H[@]}" agents --json)" 'len(v["agents"])')" = 0 ]; }
