@@ -153,6 +153,9 @@ typedef struct htc_sim_manytask_options {
     uint32_t servers;      /**< CloudKon: of the queue; 0: as many as nodes */
     uint32_t grids;        /**< so many machines of these groups side by side, each with so many tasks and its own dispatchers or thieves; they share nothing, and run at
                                 the same time if the host has threads. At most 256; 0: 1 */
+    uint32_t parts;        /**< distributed: the nodes are so many parts, which run at the same time if the host has threads. The run and its hash are those of one part; a
+                                checkpoint goes on in as many as it was written with. With several grids, nudge_ns, begun, or a policy that has ctx or settled it is one
+                                part; another policy is called by several threads at once. At most 256; 0: 1 */
 } htc_sim_manytask_options;
 
 /** How it went. */
@@ -197,7 +200,8 @@ HTC_API htc_status htc_sim_manytask_memory(const htc_sim_manytask_options *optio
  *         checkpoint is not of these options; HTC_ECORRUPT; what a tape or a policy answers; HTC_ETOOBIG: it needs more memory than host.memory_max, or more
  *         ticks than there are; HTC_EFULL: more events wait than fit; HTC_EABI; HTC_ENOMEM
  *
- * Cost: 30 to 100 ns a task; a round some 10 ns a neighbour. 8.2 bytes a core that may be busy at once, some 140 bytes a node with a queue, 24 without; Falkon takes 4 more a core.   Since: 0.2
+ * Cost: 30 to 100 ns a task; a round some 10 ns a neighbour. 8.2 bytes a core that may be busy at once, some 140 bytes a node with a queue, 24 without; Falkon takes 4 more a core; each of several parts 1 MiB and 12 bytes for
+ * each node of all.   Since: 0.2
  */
 HTC_API htc_status htc_sim_manytask_run(const htc_env *env, const htc_sim_manytask_options *options, htc_sim_manytask_report *report, uint64_t *ended, htc_error *error);
 

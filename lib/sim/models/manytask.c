@@ -26,50 +26,25 @@ static void fill_tiles(many *m)
 static void take_sample(many *m)
 {
     uint64_t                now = htc__scale_time(m->scale);
-    double                  span = (double)(now - m->now.sampled_at) * (double)m->options.tick_ns / 1e9;
-    htc_sim_manytask_sample s = { .size = sizeof s, .at = now * m->options.tick_ns, .cores = m->cores, .busy = m->now.started - m->now.ended,
-                                  .queued = m->now.submitted - m->now.started, .ended = m->now.ended, .nodes = m->nodes, .grid = m->grid };
-    s.rate = span > 0 ? (double)(m->now.ended - m->now.sampled_ended) / span : 0;
-    m->now.sampled_at = now;
-    m->now.sampled_ended = m->now.ended;
+    struct many_state       all = htc__many_total(m);
+    double                  span = (double)(now - all.sampled_at) * (double)m->options.tick_ns / 1e9;
+    htc_sim_manytask_sample s = { .size = sizeof s, .at = now * m->options.tick_ns, .cores = m->cores, .busy = all.started - all.ended,
+                                  .queued = all.submitted - all.started, .ended = all.ended, .nodes = m->nodes, .grid = m->grid };
+    s.rate = span > 0 ? (double)(all.ended - all.sampled_ended) / span : 0;
+    m->home->now.sampled_at = now;
+    m->home->now.sampled_ended = all.ended;
+    m->home->now.sample_next = now + m->sample;
     if (m->tile) {
         fill_tiles(m);
         s.busy_of = m->tile;
     }
     if (m->options.sample)
         m->options.sample(m->options.ctx, &s);
-    if (m->now.ended < m->options.tasks)
+    if (all.ended < m->options.tasks)
         htc_scale_at(m->scale, now + m->sample, htc__many_sample_id(m));
 }
 
 /* ---- events ---- */
-
-static inline void fetch(const many *m, uint64_t key)
-{
-    uint64_t node = ((key & m->id_mask) - m->first_id) / MANY_NODE_IDS;
-    if (node >= m->nodes)
-        return;
-    if (m->node) {
-        __builtin_prefetch(&m->node[node], 1);
-        __builtin_prefetch(&m->waiting[node], 1);
-    } else {
-        __builtin_prefetch(&m->seat[node], 1);
-    }
-}
-
-/* The nodes of events that happen soon, while others do: of a long bottom each some events before it, of a short one those that come after it. */
-static inline void look_ahead(const many *m)
-{
-    const ladder   *q = m->scale->queue;
-    const uint64_t *next;
-    if (q->bottom_n > MANY_LONG) {
-        fetch(m, q->bottom[q->bottom_n - MANY_AHEAD]);
-        return;
-    }
-    uint32_t n = htc__ladder_next_keys(q, &next);
-    for (uint32_t i = 2 * q->bottom_n; i < n && i < 2 * q->bottom_n + 2; i++)
-        fetch(m, next[i]);
-}
 
 static void node_event(many *m, uint32_t node, uint32_t what)
 {
@@ -102,7 +77,7 @@ static void chief_event(many *m, uint32_t chief, uint64_t what)
 
 static inline void happen(many *m, uint32_t id)
 {
-    look_ahead(m);
+    htc__many_look_ahead(m);
     if (id < m->nodes * MANY_NODE_IDS) {
         node_event(m, id / MANY_NODE_IDS, id % MANY_NODE_IDS);
         return;
@@ -123,7 +98,8 @@ void htc__many_event(htc_scale *scale, void *ctx, uint32_t id)
 void htc__many_grid_event(htc_scale *scale, void *ctx, uint32_t id)
 {
     many *m = ctx;
-    m += scale - m->scale; /* parts and grids have the same order */
+    m += scale - m->scale; /* parts of the engine, and grids or their parts, have the same order */
+    m->at = scale->now << scale->id_bits | id;
     happen(m, (uint32_t)(id - m->first_id));
 }
 

@@ -67,7 +67,9 @@ typedef struct many_group {
     double   speed;
 } many_group;
 
-/* One grid; they stand in an array, and its first one has what is of all. */
+struct many_ahead;
+
+/* One grid, or one part of a grid; they stand in an array, and its first one has what is of all. Nodes, spans and tasks that wait are of all parts. */
 typedef struct many {
     htc_env                  env;
     htc_sim_manytask_options options;
@@ -88,6 +90,9 @@ typedef struct many {
     uint32_t                *tile;
     uint64_t                 batches; /* whose submission is noted; 0: that of none is told */
     void                    *node_block; /* node, before it was aligned */
+    struct many             *home;    /* where spans, submissions and samples are counted: the first of the parts, or itself */
+    struct many_ahead       *ahead;   /* of a grid in parts; NULL: it has one */
+    uint64_t                 at;      /* of a part: the event that happens now */
     /* What follows, and the engine, is what a checkpoint has. */
     many_node  *node;
     uint64_t   *waiting; /* tasks of each node that have not begun */
@@ -102,7 +107,8 @@ typedef struct many {
         uint64_t submitted, started, ended;
         uint64_t work; /* lengths of tasks that have begun, in ticks, before a node's speed */
         uint64_t rounds, steals, stolen, nudges, placed; /* placed: tasks that a scheduler has taken, or a first dispatcher handed on */
-        uint64_t sampled_at, sampled_ended;
+        uint64_t sampled_at, sampled_ended, sample_next;
+        uint64_t last_end; /* of a part: the last key of an end of a task that it ever asked for */
         uint32_t spans, span_free, spans_used, fewest; /* spans: there is room for; fewest: nobody has a list below that */
     } now;
 } many;
@@ -122,14 +128,18 @@ static inline uint32_t htc__many_sample_id(const many *m)
     return htc__many_chief_id(m, (uint32_t)m->chiefs, 0);
 }
 
-/* Ticks of a task on nodes of this group. */
-static inline uint64_t htc__many_length(many *m, uint64_t number, uint32_t group)
+/* Ticks of a task, on a node of speed 1. */
+static inline uint64_t htc__many_length(const many *m, uint64_t number)
 {
     const htc_sim_manytask_options *o = &m->options;
-    uint64_t length = o->lengths                 ? htc_scale_ticks(m->scale, o->lengths[(m->first_task + number) % o->n_lengths]) :
-                      m->drawn_of == number + 1 ? m->drawn :
-                                                  htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, m->first_task + number));
-    m->now.work += length;
+    return o->lengths                ? htc_scale_ticks(m->scale, o->lengths[(m->first_task + number) % o->n_lengths]) :
+           m->drawn_of == number + 1 ? m->drawn :
+                                       htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->stream, m->first_task + number));
+}
+
+/* And on nodes of this group. */
+static inline uint64_t htc__many_length_on(const many *m, uint64_t length, uint32_t group)
+{
     double speed = m->group[group].speed;
     if (speed == 1)
         return length;
@@ -141,10 +151,10 @@ static inline uint64_t htc__many_length(many *m, uint64_t number, uint32_t group
 static inline uint64_t htc__many_next_batch(many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
-    uint64_t                        left = o->tasks - m->now.submitted, n = o->batch && o->batch < left ? o->batch : left;
+    uint64_t                        left = o->tasks - m->home->now.submitted, n = o->batch && o->batch < left ? o->batch : left;
     if (m->batch_at)
-        m->batch_at[m->now.submitted / o->batch] = htc__scale_time(m->scale);
-    m->now.submitted += n;
+        m->batch_at[m->home->now.submitted / o->batch] = htc__scale_time(m->scale);
+    m->home->now.submitted += n;
     htc_scale_submit(m->scale, n);
     return n;
 }
@@ -152,9 +162,13 @@ static inline uint64_t htc__many_next_batch(many *m)
 /* Start the task with this number, delay ticks from now. */
 static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint64_t number, uint64_t delay)
 {
-    uint64_t length = htc__many_length(m, number, group);
+    uint64_t length = htc__many_length(m, number), end;
+    m->now.work += length;
+    length = htc__many_length_on(m, length, group);
     m->now.started++;
     (void)htc_scale_start(m->scale, htc__many_id(m, node, MANY_END), delay, length);
+    end = (htc_scale_now(m->scale) + delay + length) << m->scale->id_bits | htc__many_id(m, node, MANY_END);
+    m->now.last_end = end > m->now.last_end ? end : m->now.last_end;
     if (m->options.begun) {
         htc_ns begin = (htc__scale_time(m->scale) + delay) * m->options.tick_ns;
         m->options.begun(m->options.ctx, &(htc_sim_manytask_task){ .size = sizeof(htc_sim_manytask_task), .number = number, .node = node, .begin = begin,
@@ -167,6 +181,33 @@ static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint6
 uint64_t htc__many_message(const many *m, uint64_t hops, double bytes);
 /* Hops between two nodes. */
 uint32_t htc__many_hops(const many *m, uint64_t a, uint64_t b);
+
+static inline void htc__many_fetch(const many *m, uint64_t key)
+{
+    uint64_t node = ((key & m->id_mask) - m->first_id) / MANY_NODE_IDS;
+    if (node >= m->nodes)
+        return;
+    if (m->node) {
+        __builtin_prefetch(&m->node[node], 1);
+        __builtin_prefetch(&m->waiting[node], 1);
+    } else {
+        __builtin_prefetch(&m->seat[node], 1);
+    }
+}
+
+/* The nodes of events that happen soon, while others do: of a long bottom each some events before it, of a short one those that come after it. */
+static inline void htc__many_look_ahead(const many *m)
+{
+    const ladder   *q = m->scale->queue;
+    const uint64_t *next;
+    if (q->bottom_n > MANY_LONG) {
+        htc__many_fetch(m, q->bottom[q->bottom_n - MANY_AHEAD]);
+        return;
+    }
+    uint32_t n = htc__ladder_next_keys(q, &next);
+    for (uint32_t i = 2 * q->bottom_n; i < n && i < 2 * q->bottom_n + 2; i++)
+        htc__many_fetch(m, next[i]);
+}
 
 /* manytask_steal.c: queues with the nodes. The next batch is to be submitted, or not; the first one too. */
 void htc__many_end_queued(many *m, uint32_t node);
@@ -207,5 +248,32 @@ static inline int htc__many_is_other(const many *m)
 void htc__many_event(htc_scale *scale, void *ctx, uint32_t id);
 void htc__many_grid_event(htc_scale *scale, void *ctx, uint32_t id); /* of several grids */
 void htc__many_begin(many *m);
+
+/* manytask_ahead.c: a grid in parts, whose nodes go ahead of each other as long as they only end tasks and start the next ones that wait there. Parts take
+ * blocks of nodes in turn. */
+#define MANY_BLOCK 16u
+
+static inline uint32_t htc__many_parts(const many *m)
+{
+    return m->options.parts;
+}
+
+/* The part that has this node. */
+static inline many *htc__many_part(many *m, uint32_t node)
+{
+    return m->ahead ? m->home + node / MANY_BLOCK % m->options.parts : m;
+}
+
+/* Nodes below this number that a part has. */
+uint64_t   htc__many_nodes_of(const many *m, uint32_t part, uint64_t below);
+uint64_t   htc__many_ahead_memory(const many *m);
+htc_status htc__many_ahead_open(many *all);
+void       htc__many_ahead_close(many *all);
+/* As run.turn has it. */
+int        htc__many_turn(run *r, uint64_t events);
+/* Every task has ended, as of the event that happens now. */
+int        htc__many_all_ended(const many *m);
+/* Of all parts. */
+struct many_state htc__many_total(const many *m);
 
 #endif

@@ -29,11 +29,12 @@ static htc_status copy_options(const htc_sim_manytask_options *in, htc_sim_manyt
     o->probes = o->probes ? o->probes : 2;
     o->placed = o->placed ? o->placed : 16;
     o->grids = o->grids ? o->grids : 1;
+    o->parts = o->parts ? o->parts : 1;
     if (o->batch && o->below == 0)
         o->below = (o->batch + 4) / 5;
     if (o->tasks < 1 || o->tasks >= UINT64_MAX / 2 || o->architecture > HTC_SIM_MANYTASK_CLOUDKON || o->layout > HTC_SIM_MANYTASK_RANDOM || !o->groups ||
         o->n_groups < 1 || o->n_groups > 255 || (o->lengths && o->n_lengths < 1) || o->fanout < 2 || o->in_turn > 1 || o->tiles > 1 ||
-        (!o->lengths && htc_scale_law_check(&o->length) != HTC_OK) || o->latency_ns > HTC_NEVER / 4096 || o->schedulers > 65536 || o->probes > 1024 || o->placed > 65536 || o->grids > HTC_SCALE_PARTS_MAX || o->servers > HTC_SIM_MANYTASK_NODES_MAX ||
+        (!o->lengths && htc_scale_law_check(&o->length) != HTC_OK) || o->latency_ns > HTC_NEVER / 4096 || o->schedulers > 65536 || o->probes > 1024 || o->placed > 65536 || o->grids > HTC_SCALE_PARTS_MAX || o->parts > HTC_SCALE_PARTS_MAX || o->servers > HTC_SIM_MANYTASK_NODES_MAX ||
         (o->shape.x && (o->architecture == HTC_SIM_MANYTASK_SPARROW || o->architecture == HTC_SIM_MANYTASK_CLOUDKON)))
         return HTC_EINVAL;
     return HTC_OK;
@@ -61,6 +62,17 @@ static htc_status copy_groups(many *m)
 static int is_queued(const many *m)
 {
     return m->options.architecture == HTC_SIM_MANYTASK_DISTRIBUTED || m->options.architecture == HTC_SIM_MANYTASK_SPARROW;
+}
+
+/* Events that concern one node alone are what several threads go through: nodes that nudge are not so, nor is a policy that remembers; and tasks are told
+ * one after the other. */
+static uint32_t parts_of(const many *m)
+{
+    const htc_sim_manytask_options *o = &m->options;
+    uint64_t                        blocks = (m->nodes + MANY_BLOCK - 1) / MANY_BLOCK;
+    if (o->architecture != HTC_SIM_MANYTASK_DISTRIBUTED || o->grids > 1 || o->nudge_ns || o->begun || (m->steal.policy && (m->steal.policy->ctx || m->steal.policy->settled)))
+        return 1;
+    return o->parts < blocks ? o->parts : (uint32_t)blocks;
 }
 
 /* The points of a mesh are at least as many as the nodes. */
@@ -118,6 +130,7 @@ static htc_status known(const htc_sim_manytask_options *options, many *m)
     if (m->options.steal)
         status = htc__options_copy(&m->steal, sizeof m->steal, m->options.steal, m->options.steal->size, sizeof m->steal.size);
     m->steal.size = sizeof m->steal;
+    m->options.parts = parts_of(m);
     plan(m);
     m->batches = m->options.begun && m->options.batch ? (m->options.tasks - 1) / m->options.batch + 1 : 0;
     m->ids = m->nodes * MANY_NODE_IDS + m->chiefs * MANY_CHIEF_IDS + 1;
@@ -205,11 +218,28 @@ static htc_ns window_of(const many *m)
     return span < (double)m->options.tick_ns ? m->options.tick_ns : span < 1e18 ? (htc_ns)span : (htc_ns)1e18;
 }
 
+/* Cores of the part that has the most. */
+static uint64_t cores_of_a_part(const many *m)
+{
+    uint64_t most = 0;
+    for (uint32_t p = 0; p < m->options.parts; p++) {
+        uint64_t cores = 0;
+        for (size_t g = 0; g < m->options.n_groups; g++) {
+            uint64_t end = g + 1 < m->options.n_groups ? m->group[g + 1].first : m->nodes;
+            cores += (htc__many_nodes_of(m, p, end) - htc__many_nodes_of(m, p, m->group[g].first)) * m->group[g].cores;
+        }
+        most = cores > most ? cores : most;
+    }
+    return most;
+}
+
 static htc_scale_options engine_of(many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
     uint64_t                        events = running_max(m) + 8;
-    if (htc__many_is_other(m))
+    if (o->parts > 1)
+        events = smaller(cores_of_a_part(m), o->tasks) + htc__many_nodes_of(m, 0, m->nodes) * 2 * PER_NODE + 8; /* what one part lacks the others cannot lend */
+    else if (htc__many_is_other(m))
         events = other_events(m) + 8;
     else if (is_queued(m))
         events += m->nodes * (PER_NODE + (o->nudge_ns ? HTC_STEAL_NUDGES_MAX : 0));
@@ -217,7 +247,7 @@ static htc_scale_options engine_of(many *m)
         events += m->chiefs * 3 + (m->chiefs > 1 && o->dispatch_ns < o->tick_ns ? o->tasks : (uint64_t)(m->chiefs > 1) * m->chiefs * (1 + o->latency_ns / (o->dispatch_ns + 1)) * 2);
     return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->ids * o->grids, .part_ids = o->grids > 1 ? m->ids : 0, .window_ns = window_of(m),
                                 .events_max = smaller(events, UINT32_MAX - 1), .cores = m->cores * o->grids, .tick_ns = o->tick_ns, .tasks = o->tasks * o->grids,
-                                .event = o->grids > 1 ? htc__many_grid_event : htc__many_event, .ctx = m, .host = o->host };
+                                .event = o->grids > 1 || o->parts > 1 ? htc__many_grid_event : htc__many_event, .ctx = m, .host = o->host };
 }
 
 static uint32_t cores_max(const many *m)
@@ -240,9 +270,10 @@ static htc_status memory_of(many *m, uint64_t *bytes)
 {
     htc_scale_options e = engine_of(m);
     uint64_t          engine = 0;
-    htc_status        status = htc_scale_memory(&e, &engine);
+    uint64_t          own = (m->options.parts - 1) * (sizeof *m + m->nodes * (sizeof *m->asked + sizeof *m->load)) + htc__many_ahead_memory(m);
+    htc_status        status = htc__scale_memory_shared(&e, m->options.parts > 1 ? m->options.parts : 0, &engine);
     if (status == HTC_OK)
-        *bytes = m->options.grids * (sizeof *m + tables(m)) + engine;
+        *bytes = m->options.grids * (sizeof *m + tables(m)) + own + engine;
     return status;
 }
 
@@ -271,14 +302,25 @@ static void close_grid(many *m)
     htc__free(&m->env, m->until, m->servers * sizeof *m->until);
 }
 
+/* Grids, or parts of one. */
+static uint32_t copies(const many *all)
+{
+    return all->options.grids > 1 ? all->options.grids : all->options.parts;
+}
+
 static void close_model(many *all)
 {
     htc_env  env = all->env;
-    uint32_t grids = all->options.grids;
+    uint32_t n = copies(all);
     htc_scale_destroy(all->scale);
-    for (uint32_t g = 0; g < grids; g++)
+    htc__many_ahead_close(all);
+    for (uint32_t p = 1; p < all->options.parts; p++) {
+        htc__free(&env, all[p].asked, all->nodes * sizeof *all->asked);
+        htc__free(&env, all[p].load, all->nodes * sizeof *all->load);
+    }
+    for (uint32_t g = 0; g < all->options.grids; g++)
         close_grid(&all[g]);
-    htc__free(&env, all, grids * sizeof *all);
+    htc__free(&env, all, n * sizeof *all);
 }
 
 static int open_queued(many *m)
@@ -373,10 +415,9 @@ static htc_status open_grid(many *m, htc_error *error)
 }
 
 /* The others are copies of the first one, but for what they are and where it stands. */
-static htc_status open_model(many *all, htc_error *error)
+static htc_status open_grids(many *all, htc_error *error)
 {
-    htc_scale_options e = engine_of(all);
-    htc_status        status = htc_scale_create(&all->env, &e, &all->scale, error);
+    htc_status status = HTC_OK;
     for (uint32_t g = 1; g < all->options.grids; g++) {
         all[g] = all[0];
         all[g].grid = g;
@@ -386,9 +427,39 @@ static htc_status open_model(many *all, htc_error *error)
     }
     for (uint32_t g = 0; g < all->options.grids && status == HTC_OK; g++) {
         all[g].scale = &all->scale->run->part[g];
+        all[g].home = &all[g];
         status = open_grid(&all[g], error);
     }
     return status;
+}
+
+/* What is of each part alone. */
+static htc_status open_parts(many *all, htc_error *error)
+{
+    for (uint32_t p = 1; p < all->options.parts; p++) {
+        all[p] = all[0];
+        all[p].scale = &all->scale->run->part[p];
+        all[p].now = (struct many_state){ .span_free = MANY_NONE };
+        all[p].asked = NULL;
+        all[p].load = NULL;
+    }
+    for (uint32_t p = 1; p < all->options.parts; p++) {
+        all[p].asked = htc__alloc_raw(&all->env, all->nodes * sizeof *all->asked);
+        all[p].load = htc__alloc_raw(&all->env, all->nodes * sizeof *all->load);
+        if (!all[p].asked || !all[p].load)
+            return htc__error(error, HTC_ENOMEM, "no memory for the parts");
+    }
+    return htc__many_ahead_open(all) == HTC_OK ? HTC_OK : htc__error(error, HTC_ENOMEM, "no memory for the parts");
+}
+
+static htc_status open_model(many *all, htc_error *error)
+{
+    htc_scale_options e = engine_of(all);
+    uint32_t          parts = all->options.parts;
+    htc_status        status = htc__scale_create_shared(&all->env, &e, parts > 1 ? parts : 0, htc__many_turn, &all->scale, error);
+    if (status == HTC_OK)
+        status = open_grids(all, error);
+    return status == HTC_OK && parts > 1 ? open_parts(all, error) : status;
 }
 
 /* ---- a checkpoint ---- */
@@ -465,15 +536,24 @@ static htc_status move_grid(many *m, const htc_scale_tape *tape)
     return status;
 }
 
+/* Before what is described by it. */
+typedef struct head {
+    uint64_t parts, print, sizes[3];
+} head;
+
+static head head_of(const many *all)
+{
+    return (head){ .parts = all->options.parts, .print = print_of(all), .sizes = { sizeof all->now, sizeof *all->node, sizeof *all->seat } };
+}
+
+/* The head was moved. */
 static htc_status move_model(many *all, const htc_scale_tape *tape)
 {
-    uint64_t head[] = { print_of(all), sizeof all->now, sizeof *all->node, sizeof *all->seat }, found[4];
-    memcpy(found, head, sizeof head);
-    htc_status status = tape->move(tape->ctx, found, sizeof found);
-    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
-        status = HTC_EFORMAT;
+    htc_status status = HTC_OK;
     for (uint32_t g = 0; g < all->options.grids && status == HTC_OK; g++)
         status = move_grid(&all[g], tape);
+    for (uint32_t p = 1; p < all->options.parts && status == HTC_OK; p++)
+        status = tape->move(tape->ctx, &all[p].now, sizeof all->now);
     return status == HTC_OK ? htc_scale_move(all->scale, tape) : status;
 }
 
@@ -507,13 +587,13 @@ static double spread(const many *all, uint64_t ended)
 static double add_up(const many *all, htc_sim_manytask_report *r, uint64_t *ended, uint64_t *counted, uint64_t *waiting)
 {
     double work = 0;
-    for (const many *m = all; m < all + all->options.grids; m++) {
+    for (const many *m = all; m < all + copies(all); m++) {
         r->rounds += m->now.rounds;
         r->steals += m->now.steals;
         r->stolen += m->now.stolen;
         r->nudges += m->now.nudges;
         work += (double)m->now.work;
-        for (uint64_t i = 0; i < m->nodes; i++) {
+        for (uint64_t i = 0; i < m->nodes && m == m->home; i++) {
             *counted += ended_of(m, i);
             *waiting += m->waiting ? m->waiting[i] : 0;
             if (ended)
@@ -554,39 +634,69 @@ static htc_status check_memory(many *m, htc_error *error)
     return status == HTC_OK ? HTC_OK : htc__error(error, status, "the options of the run are out of range");
 }
 
-static htc_status run_model(many *m, htc_sim_manytask_report *r, htc_error *error)
+static htc_status resume_model(many *all, const head *found)
+{
+    head expected = head_of(all);
+    return memcmp(found, &expected, sizeof expected) == 0 ? move_model(all, all->options.resume) : HTC_EFORMAT;
+}
+
+static htc_status write_model(many *all)
+{
+    const htc_scale_tape *tape = all->options.checkpoint;
+    head                  h = head_of(all);
+    htc_status            status = tape->move(tape->ctx, &h, sizeof h);
+    return status == HTC_OK ? move_model(all, tape) : status;
+}
+
+static htc_status run_model(many *m, const head *found, htc_sim_manytask_report *r, htc_error *error)
 {
     htc_status status = HTC_OK;
     for (uint32_t g = 0; g < m->options.grids && !m->options.resume; g++)
         htc__many_begin(&m[g]);
-    if (m->options.resume && (status = move_model(m, m->options.resume)) != HTC_OK)
+    if (m->options.resume && (status = resume_model(m, found)) != HTC_OK)
         return htc__error(error, status, "the checkpoint is not of this experiment");
     status = htc_scale_run(m->scale);
     r->interrupted = status == HTC_AGAIN;
-    if (r->interrupted && m->options.checkpoint && (status = move_model(m, m->options.checkpoint)) != HTC_OK)
+    if (r->interrupted && m->options.checkpoint && (status = write_model(m)) != HTC_OK)
         return htc__error(error, status, "the checkpoint could not be written");
     if (status < 0)
         return htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
     return HTC_OK;
 }
 
+/* A checkpoint goes on in as many parts as it has. */
+static htc_status read_head(many *m, head *found)
+{
+    if (!m->options.resume)
+        return HTC_OK;
+    htc_status status = m->options.resume->move(m->options.resume->ctx, found, sizeof *found);
+    if (status != HTC_OK)
+        return status;
+    uint32_t most = (m->options.parts = HTC_SCALE_PARTS_MAX, parts_of(m));
+    m->options.parts = (uint32_t)found->parts;
+    return found->parts >= 1 && found->parts <= most ? HTC_OK : HTC_EFORMAT;
+}
+
 htc_status htc_sim_manytask_run(const htc_env *env, const htc_sim_manytask_options *options, htc_sim_manytask_report *report, uint64_t *ended, htc_error *error)
 {
     htc_sim_manytask_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
     many                    first, *m;
+    head                    found = { 0 };
     htc_status              status = report && report->size >= offsetof(htc_sim_manytask_report, scale) ? known(options, &first) : HTC_EINVAL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
+    if ((status = read_head(&first, &found)) != HTC_OK)
+        return htc__error(error, status, "the checkpoint is not of this experiment");
     if ((status = check_memory(&first, error)) != HTC_OK)
         return status;
     if (env)
         first.env = *env;
-    if (!(m = htc__alloc(&first.env, first.options.grids * sizeof *m)))
+    if (!(m = htc__alloc(&first.env, copies(&first) * sizeof *m)))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
     m[0] = first;
     status = open_model(m, error);
     if (status == HTC_OK)
-        status = run_model(m, &r, error);
+        status = run_model(m, &found, &r, error);
     if (status == HTC_OK) {
         tell(m, &r, ended);
         status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_manytask_report, scale));

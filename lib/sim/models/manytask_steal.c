@@ -9,28 +9,33 @@
 
 static uint32_t take_span(many *m)
 {
-    uint32_t s = m->now.span_free;
+    many    *home = m->home;
+    uint32_t s = home->now.span_free;
+    for (uint32_t p = 1; s == MANY_NONE && p < htc__many_parts(m); p++) { /* parts have given some up */
+        s = home[p].now.span_free;
+        home[p].now.span_free = MANY_NONE;
+    }
     if (s != MANY_NONE) {
-        m->now.span_free = m->span[s].next;
+        home->now.span_free = home->span[s].next;
         return s;
     }
-    if (m->now.spans_used == m->now.spans) {
-        uint64_t   room = 2 * (uint64_t)m->now.spans;
-        many_span *more = room < MANY_NONE ? htc__resize_raw(&m->env, m->span, m->now.spans * sizeof *more, room * sizeof *more) : NULL;
+    if (home->now.spans_used == home->now.spans) {
+        uint64_t   room = 2 * (uint64_t)home->now.spans;
+        many_span *more = room < MANY_NONE ? htc__resize_raw(&m->env, home->span, home->now.spans * sizeof *more, room * sizeof *more) : NULL;
         if (!more) {
             htc_scale_fail(m->scale, HTC_ENOMEM);
             return MANY_NONE;
         }
-        m->span = more;
-        m->now.spans = (uint32_t)room;
+        home->span = more;
+        home->now.spans = (uint32_t)room;
     }
-    return m->now.spans_used++;
+    return home->now.spans_used++;
 }
 
 static void drop_span(many *m, uint32_t s)
 {
-    m->span[s].next = m->now.span_free;
-    m->now.span_free = s;
+    m->home->span[s].next = m->home->now.span_free;
+    m->home->now.span_free = s;
 }
 
 /* Tasks are the last of a node's queue now. */
@@ -41,26 +46,26 @@ static void append(many *m, many_node *v, uint64_t first, uint64_t n)
         v->front = n;
         return;
     }
-    uint64_t end = v->last == MANY_NONE ? v->first + v->front : m->span[v->last].first + m->span[v->last].n;
+    uint64_t end = v->last == MANY_NONE ? v->first + v->front : m->home->span[v->last].first + m->home->span[v->last].n;
     if (end == first) {
-        *(v->last == MANY_NONE ? &v->front : &m->span[v->last].n) += n;
+        *(v->last == MANY_NONE ? &v->front : &m->home->span[v->last].n) += n;
         return;
     }
     uint32_t s = take_span(m);
     if (s == MANY_NONE)
         return;
-    m->span[s] = (many_span){ .first = first, .n = n, .before = v->last, .next = MANY_NONE };
-    *(v->last == MANY_NONE ? &v->more : &m->span[v->last].next) = s;
+    m->home->span[s] = (many_span){ .first = first, .n = n, .before = v->last, .next = MANY_NONE };
+    *(v->last == MANY_NONE ? &v->more : &m->home->span[v->last].next) = s;
     v->last = s;
 }
 
 static void next_span(many *m, many_node *v)
 {
     uint32_t s = v->more;
-    v->first = m->span[s].first;
-    v->front = m->span[s].n;
-    v->more = m->span[s].next;
-    *(v->more == MANY_NONE ? &v->last : &m->span[v->more].before) = MANY_NONE;
+    v->first = m->home->span[s].first;
+    v->front = m->home->span[s].n;
+    v->more = m->home->span[s].next;
+    *(v->more == MANY_NONE ? &v->last : &m->home->span[v->more].before) = MANY_NONE;
     drop_span(m, s);
 }
 
@@ -69,20 +74,20 @@ static uint32_t take_last(many *m, many_node *v, uint64_t amount)
 {
     uint32_t loot = MANY_NONE, at = MANY_NONE;
     while (amount) {
-        uint64_t from = v->last == MANY_NONE ? v->first : m->span[v->last].first, n = v->last == MANY_NONE ? v->front : m->span[v->last].n;
+        uint64_t from = v->last == MANY_NONE ? v->first : m->home->span[v->last].first, n = v->last == MANY_NONE ? v->front : m->home->span[v->last].n;
         uint64_t taken = n < amount ? n : amount;
         uint32_t s = v->last;
         assert(taken > 0);
         if (s != MANY_NONE && taken == n) { /* the span itself moves */
-            v->last = m->span[s].before;
-            *(v->last == MANY_NONE ? &v->more : &m->span[v->last].next) = MANY_NONE;
+            v->last = m->home->span[s].before;
+            *(v->last == MANY_NONE ? &v->more : &m->home->span[v->last].next) = MANY_NONE;
         } else {
-            *(s == MANY_NONE ? &v->front : &m->span[s].n) -= taken;
+            *(s == MANY_NONE ? &v->front : &m->home->span[s].n) -= taken;
             if ((s = take_span(m)) == MANY_NONE)
                 return loot;
         }
-        m->span[s] = (many_span){ .first = from + n - taken, .n = taken, .before = MANY_NONE, .next = MANY_NONE };
-        *(at == MANY_NONE ? &loot : &m->span[at].next) = s;
+        m->home->span[s] = (many_span){ .first = from + n - taken, .n = taken, .before = MANY_NONE, .next = MANY_NONE };
+        *(at == MANY_NONE ? &loot : &m->home->span[at].next) = s;
         at = s;
         amount -= taken;
     }
@@ -133,7 +138,7 @@ static int has_nothing(const many *m, uint32_t i)
 /* A thief without anything to look after asks, if its wait is over. Once all tasks have ended nobody asks any more. */
 static void look_for_tasks(many *m, uint32_t i)
 {
-    if (m->node[i].phase == MANY_IDLE_NONE && has_nothing(m, i) && m->nodes > 1 && m->now.ended < m->options.tasks)
+    if (m->node[i].phase == MANY_IDLE_NONE && has_nothing(m, i) && m->nodes > 1 && !htc__many_all_ended(m))
         step_at(m, i, MANY_ASKED, htc__scale_time(m->scale) + m->hop_load);
 }
 
@@ -202,6 +207,7 @@ static void place(many *m, uint32_t i, uint64_t first, uint64_t n)
 {
     if (n == 0)
         return;
+    m = htc__many_part(m, i);
     append(m, &m->node[i], first, n);
     m->waiting[i] += n;
     start_all(m, i);
@@ -233,7 +239,7 @@ static void place_with_each(many *m, uint64_t first, uint64_t n)
 
 static void submit(many *m)
 {
-    uint64_t first = m->now.submitted, n = htc__many_next_batch(m);
+    uint64_t first = m->home->now.submitted, n = htc__many_next_batch(m);
     if (m->options.layout == HTC_SIM_MANYTASK_ONE)
         place(m, (uint32_t)m->options.root, first, n);
     else if (m->options.layout == HTC_SIM_MANYTASK_EACH)
@@ -244,7 +250,7 @@ static void submit(many *m)
 
 void htc__many_submit_queued(many *m)
 {
-    while (m->now.submitted < m->options.tasks && m->waiting[m->options.root] < m->below && m->scale->status == HTC_OK)
+    while (m->home->now.submitted < m->options.tasks && m->waiting[m->options.root] < m->below && m->scale->status == HTC_OK)
         submit(m);
 }
 
@@ -253,7 +259,7 @@ void htc__many_begin_queued(many *m)
     submit(m);
     htc__many_submit_queued(m);
     for (uint32_t i = 0; i < m->nodes; i++)
-        look_for_tasks(m, i);
+        look_for_tasks(htc__many_part(m, i), i);
 }
 
 /* ---- tasks that others push ---- */
@@ -265,8 +271,8 @@ void htc__many_send_one(many *m, uint32_t i, uint64_t number)
     uint32_t   s = take_span(m);
     if (s == MANY_NONE)
         return;
-    m->span[s] = (many_span){ .first = number, .n = 1, .before = MANY_NONE, .next = MANY_NONE };
-    *(v->loot == MANY_NONE ? &v->loot : &m->span[v->other].next) = s;
+    m->home->span[s] = (many_span){ .first = number, .n = 1, .before = MANY_NONE, .next = MANY_NONE };
+    *(v->loot == MANY_NONE ? &v->loot : &m->home->span[v->other].next) = s;
     v->other = s;
 }
 
@@ -276,8 +282,8 @@ void htc__many_take_one(many *m, uint32_t i)
     uint32_t   s = v->loot;
     if (s == MANY_NONE) /* there was no memory for it */
         return;
-    uint64_t number = m->span[s].first;
-    v->loot = m->span[s].next;
+    uint64_t number = m->home->span[s].first;
+    v->loot = m->home->span[s].next;
     drop_span(m, s);
     append(m, v, number, 1);
     m->waiting[i]++;
@@ -305,7 +311,7 @@ static void hear_loads(many *m, uint32_t i)
     uint32_t                        n = 0, place_of = 0, hops = 1;
     htc_rng                         rng = stream_of(m, i, MANY_THIEVES);
     v->phase = MANY_IDLE_NONE;
-    if (m->now.ended == o->tasks)
+    if (htc__many_all_ended(m))
         return;
     htc_steal_thief t = thief_of(m, i, begun * o->tick_ns);
     htc_status      status = htc_steal_ask(&t, &m->steal, begun * o->tick_ns, &rng, (uint32_t)m->nodes - 1, m->asked, &n);
@@ -345,11 +351,12 @@ static void give(many *m, uint32_t i)
 {
     many_node *thief = &m->node[i], *v = &m->node[thief->other];
     uint64_t   amount = 0;
-    htc_status status = htc_steal_give(&m->steal, m->waiting[thief->other], v->idle, &amount);
+    htc_status status = m->waiting[thief->other] ? htc_steal_give(&m->steal, m->waiting[thief->other], v->idle, &amount) : HTC_OK;
     if (status != HTC_OK)
         htc_scale_fail(m->scale, status);
     thief->loot = take_last(m, v, amount);
-    m->waiting[thief->other] -= amount;
+    if (amount)
+        m->waiting[thief->other] -= amount;
     htc__scale_messages(m->scale, 1, 1, 0);
     htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
     uint32_t hops = htc__many_hops(m, thief->other, i);
@@ -367,7 +374,7 @@ static void settle(many *m, uint32_t i)
     uint32_t        loot = v->loot, other = v->other;
     htc_steal_thief t = thief_of(m, i, HTC_NEVER);
     while (loot != MANY_NONE) {
-        many_span s = m->span[loot];
+        many_span s = m->home->span[loot];
         drop_span(m, loot);
         append(m, v, s.first, s.n);
         got += s.n;
@@ -375,7 +382,8 @@ static void settle(many *m, uint32_t i)
     }
     if (other != MANY_NONE)
         htc__scale_messages(m->scale, 0, 1, 0);
-    m->waiting[i] += got;
+    if (got)
+        m->waiting[i] += got;
     m->now.steals += got > 0;
     m->now.stolen += got;
     htc_status status = htc_steal_settle(&t, &m->steal, now_ns(m), got ? other : HTC_STEAL_NOBODY, got);
@@ -385,7 +393,7 @@ static void settle(many *m, uint32_t i)
     keep(v, &t);
     start_all(m, i);
     nudge_others(m, i);
-    if (!has_nothing(m, i) || m->now.ended == m->options.tasks)
+    if (!has_nothing(m, i) || htc__many_all_ended(m))
         return;
     if (t.due_ns == HTC_NEVER)
         v->phase = MANY_RESTING;

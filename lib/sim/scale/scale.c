@@ -38,19 +38,24 @@ static htc_status known(const htc_scale_options *in, htc_scale_options *o, htc_s
     return parts_of(o) > 1 && o->window_ns < o->tick_ns ? HTC_EINVAL : HTC_OK;
 }
 
-uint64_t htc__scale_memory(const htc_scale_options *o)
+uint64_t htc__scale_memory(const htc_scale_options *o, uint32_t parts)
 {
-    return sizeof(run) + parts_of(o) * (sizeof(htc_scale) + parts_of(o) * sizeof(outbox) + htc__ladder_memory(o->events_max));
+    return sizeof(run) + parts * (sizeof(htc_scale) + parts * sizeof(outbox) + htc__ladder_memory(o->events_max));
 }
 
-htc_status htc_scale_memory(const htc_scale_options *options, uint64_t *bytes)
+htc_status htc__scale_memory_shared(const htc_scale_options *options, uint32_t parts, uint64_t *bytes)
 {
     htc_scale_options o;
     htc_scale_host    host;
     htc_status        status = bytes ? known(options, &o, &host) : HTC_EINVAL;
     if (status == HTC_OK)
-        *bytes = htc__scale_memory(&o);
+        *bytes = htc__scale_memory(&o, parts ? parts : (uint32_t)parts_of(&o));
     return status;
+}
+
+htc_status htc_scale_memory(const htc_scale_options *options, uint64_t *bytes)
+{
+    return htc__scale_memory_shared(options, 0, bytes);
 }
 
 /* ---- a run ---- */
@@ -72,7 +77,7 @@ static htc_status open_part(run *r, uint32_t i)
 {
     const htc_scale_options *o = &r->options;
     htc_scale               *p = &r->part[i];
-    uint64_t                 first = i * o->part_ids;
+    uint64_t                 first = r->shared ? 0 : i * o->part_ids;
     *p = (htc_scale){ .run = r, .first_id = first, .ids = o->ids - first < o->part_ids ? o->ids - first : o->part_ids, .seed_state = htc__scale_mix(o->seed),
                       .id_bits = bits_for(o->ids), .ledger.first_submit = UINT64_MAX };
     p->tick_max = LADDER_KEY_MAX >> p->id_bits;
@@ -80,7 +85,7 @@ static htc_status open_part(run *r, uint32_t i)
     return p->out ? htc__ladder_create(&r->env, o->events_max, p->id_bits, &p->queue) : HTC_ENOMEM;
 }
 
-htc_status htc_scale_create(const htc_env *env, const htc_scale_options *options, htc_scale **out, htc_error *error)
+htc_status htc__scale_create_shared(const htc_env *env, const htc_scale_options *options, uint32_t parts, int (*turn)(run *r, uint64_t events), htc_scale **out, htc_error *error)
 {
     htc_scale_options o;
     htc_scale_host    host;
@@ -89,9 +94,11 @@ htc_status htc_scale_create(const htc_env *env, const htc_scale_options *options
         status = HTC_EINVAL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
-    uint64_t bytes = htc__scale_memory(&o);
+    uint32_t shared = parts;
+    parts = shared ? shared : (uint32_t)parts_of(&o);
+    uint64_t bytes = htc__scale_memory(&o, parts);
     if (host.memory_max && bytes > host.memory_max)
-        return htc__error(error, HTC_ETOOBIG, "%llu events at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)(o.events_max * parts_of(&o)),
+        return htc__error(error, HTC_ETOOBIG, "%llu events at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)(o.events_max * parts),
                           (unsigned long long)(bytes >> 20), (unsigned long long)(host.memory_max >> 20));
     run *r = htc__alloc(env, sizeof *r);
     if (!r)
@@ -100,7 +107,9 @@ htc_status htc_scale_create(const htc_env *env, const htc_scale_options *options
         r->env = *env;
     r->options = o;
     r->host = host;
-    r->parts = (uint32_t)parts_of(&o);
+    r->parts = parts;
+    r->shared = shared;
+    r->turn = turn;
     r->window = o.window_ns / o.tick_ns;
     r->part = htc__alloc(env, r->parts * sizeof *r->part);
     status = r->part ? HTC_OK : HTC_ENOMEM;
@@ -108,10 +117,15 @@ htc_status htc_scale_create(const htc_env *env, const htc_scale_options *options
         status = open_part(r, i);
     if (status != HTC_OK) {
         close_run(r);
-        return htc__error(error, status, "no memory for %llu events: %llu MiB", (unsigned long long)(o.events_max * parts_of(&o)), (unsigned long long)(bytes >> 20));
+        return htc__error(error, status, "no memory for %llu events: %llu MiB", (unsigned long long)(o.events_max * parts), (unsigned long long)(bytes >> 20));
     }
     *out = &r->part[0];
     return HTC_OK;
+}
+
+htc_status htc_scale_create(const htc_env *env, const htc_scale_options *options, htc_scale **out, htc_error *error)
+{
+    return htc__scale_create_shared(env, options, 0, NULL, out, error);
 }
 
 void htc_scale_destroy(htc_scale *scale)

@@ -2,6 +2,8 @@
 #ifndef HTC_SIM_SCALE_PRIVATE_H
 #define HTC_SIM_SCALE_PRIVATE_H
 
+#include <assert.h>
+
 #include "core/util.h"
 #include "sim/scale/draw.h"
 #include "sim/scale/ladder.h"
@@ -43,8 +45,9 @@ struct run {
     htc_scale_options options;
     htc_scale_host    host;
     htc_scale        *part;
-    uint32_t          parts;
+    uint32_t          parts, shared;       /* shared: each part may have any id */
     uint64_t          window;              /* ticks */
+    int (*turn)(run *r, uint64_t events);  /* the model's own loop of a run with shared ids */
     htc_ns            begun, told, looked; /* by the host's clock */
     uint64_t          look_every, look_events, done_before; /* done_before: tasks that had ended when htc_scale_run began */
 };
@@ -76,6 +79,29 @@ uint64_t   htc__scale_events(const run *r);
 uint64_t   htc__scale_now(const run *r);
 htc_status htc__scale_status(const run *r);
 int        htc__scale_pending(const run *r);
-uint64_t   htc__scale_memory(const htc_scale_options *o);
+uint64_t   htc__scale_memory(const htc_scale_options *o, uint32_t parts);
+
+/* As htc_scale_create and htc_scale_memory, with so many parts that may have any id each: whose it is, the model knows, and asks that part for its events.
+ * turn lets about so many events happen and leaves the state that a checkpoint has; it answers 0 if nothing is pending. */
+htc_status htc__scale_create_shared(const htc_env *env, const htc_scale_options *options, uint32_t parts, int (*turn)(run *r, uint64_t events), htc_scale **out, htc_error *error);
+htc_status htc__scale_memory_shared(const htc_scale_options *options, uint32_t parts, uint64_t *bytes);
+
+/* Call it once for each part, at the same time if the host has threads. */
+void htc__scale_each_part(run *r, void (*work)(void *arg, uint32_t i));
+
+/* This key was taken from the queue; and its event happens. */
+static inline void htc__scale_take(htc_scale *s, uint64_t key)
+{
+    assert(key >> s->id_bits >= s->now); /* time does not run backwards */
+    s->now = key >> s->id_bits;
+    s->hash += htc__scale_mix(key ^ s->seed_state);
+    s->events++;
+}
+
+static inline void htc__scale_happen(htc_scale *s, uint64_t key, uint64_t id_mask)
+{
+    htc__scale_take(s, key);
+    s->run->options.event(s, s->run->options.ctx, (uint32_t)(key & id_mask));
+}
 
 #endif

@@ -72,7 +72,7 @@ htc_status htc_scale_report_get(const htc_scale *scale, htc_scale_report *report
         hash += s->part[i].hash;
     htc_scale_report r = { .size = sizeof r,
                            .finished = !htc__scale_pending(s) && htc__scale_status(s) == HTC_OK,
-                           .memory = htc__scale_memory(&s->options),
+                           .memory = htc__scale_memory(&s->options, s->parts),
                            .events = htc__scale_events(s),
                            .submitted = l.submitted,
                            .ended = l.ended,

@@ -1,5 +1,4 @@
 /* The loop of a scale run: events one after the other, or in windows in which parts do not hear of each other; and its host. */
-#include <assert.h>
 #include <string.h>
 
 #include "sim/scale/scale_private.h"
@@ -81,10 +80,7 @@ static inline void look_ahead(ladder *q, const calls *c)
 
 static inline void happen(htc_scale *s, uint64_t key, const calls *c)
 {
-    assert(key >> s->id_bits >= s->now); /* time does not run backwards */
-    s->now = key >> s->id_bits;
-    s->hash += htc__scale_mix(key ^ s->seed_state);
-    s->events++;
+    htc__scale_take(s, key);
     c->event(s, c->ctx, (uint32_t)(key & c->id_mask));
 }
 
@@ -138,7 +134,7 @@ static void take_messages(void *arg, uint32_t i)
     }
 }
 
-static void each_part(run *r, void (*work)(void *arg, uint32_t i))
+void htc__scale_each_part(run *r, void (*work)(void *arg, uint32_t i))
 {
     if (r->host.parallel)
         r->host.parallel(r->host.ctx, r->parts, work, r);
@@ -162,8 +158,8 @@ static int next_window(run *r)
 static htc_status run_windows(run *r)
 {
     while (htc__scale_status(r) == HTC_OK && next_window(r)) {
-        each_part(r, run_window);
-        each_part(r, take_messages);
+        htc__scale_each_part(r, run_window);
+        htc__scale_each_part(r, take_messages);
         if (htc__scale_events(r) - r->look_events < r->look_every)
             continue;
         r->look_events = htc__scale_events(r);
@@ -173,9 +169,20 @@ static htc_status run_windows(run *r)
     return htc__scale_status(r);
 }
 
+/* Parts whose ids the model knows: it lets them happen, some at a time. */
+static htc_status run_turns(run *r)
+{
+    while (htc__scale_status(r) == HTC_OK && r->turn(r, r->look_every))
+        if (htc__scale_status(r) == HTC_OK && look_at_host(r))
+            return htc__scale_pending(r) ? HTC_AGAIN : HTC_OK;
+    return htc__scale_status(r);
+}
+
 htc_status htc_scale_run(htc_scale *scale)
 {
     run *r = scale->run;
     begin(r);
+    if (r->shared)
+        return run_turns(r);
     return r->parts == 1 ? run_alone(r) : run_windows(r);
 }
