@@ -1,6 +1,7 @@
 #!/bin/bash
 # usage: SOURCE=DIR same_hash.sh PROGRAMS [--save]
-# Each line of tests/data/sim_hashes.txt is a run of htc-sim with its hash: every build comes to it, with one thread and with two.
+# Each line of tests/data/sim_hashes.txt is a run of htc-sim with its hash: every build comes to it, with one thread and with two, and one machine of many
+# tasks in any number of parts.
 # --save: writes there what this build comes to.
 set -euo pipefail
 sim=$1/htc-sim
@@ -21,6 +22,11 @@ while IFS= read -r line; do
     found=$(hash_of -j 1)
     two=$(hash_of -j 2)
     [ "$found" = "$two" ] || { echo "htc-sim ${line#* }: the hash is $found on one thread, and $two on two"; exit 1; }
+    for parts in 2 3; do
+        [ "${words[0]}" = manytask ] || continue
+        cut=$(hash_of -j 2 --parts $parts)
+        [ "$found" = "$cut" ] || { echo "htc-sim ${line#* }: the hash is $found in one part, and $cut in $parts"; exit 1; }
+    done
     lines=$((lines + 1))
     printf '%s %s\n' "$found" "${line#* }" >> "$out"
     if [ "$found" != "${line%% *}" ]; then

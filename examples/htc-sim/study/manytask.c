@@ -12,6 +12,7 @@
 
 const char *const many_architectures[] = { "central", "distributed", "hierarchical", "falkon", "falkon_tree", "sparrow", "cloudkon" }; /* in the order of htc_sim_manytask_architecture */
 
+#define THREADED   1000000 /* tasks of a run that is worth threads */
 #define SORTED_MAX (UINT64_C(1) << 24)
 #define RULES "one|two|log2|sqrt|half" /* in the order of htc_steal_rule, from 1 */
 
@@ -21,6 +22,7 @@ static const setting table[] = {
     { "sim.tick", SET_SPAN, "1us", 1, 0, "a span from 1 ns: 1us, 1ms" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
+    { "sim.parts", SET_COUNT, "0", 0, 256, "a number from 1 to 256; 0: as many as threads, of a machine with a million tasks" },
     { "sim.tiles", SET_CHOICE, "off", 0, 0, "off|on" },
     { "sim.log", SET_WORD, NULL, 0, 0, "the name of a file" },
     { "machine.architecture", SET_CHOICE, "distributed", 0, 0, "central|distributed|hierarchical|falkon|falkon_tree|sparrow|cloudkon" },
@@ -279,7 +281,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     m->report.size = sizeof m->report;
     m->architecture = settings_choice(s, "machine.architecture");
     m->options = (htc_sim_manytask_options){ .size = sizeof m->options, .seed = seed, .architecture = m->architecture, .steal = &m->steal,
-                                             .fanout = (uint32_t)settings_count(s, "machine.fanout"), .grids = (uint32_t)settings_count(s, "machine.grids"), .tiles = settings_choice(s, "sim.tiles") };
+                                             .fanout = (uint32_t)settings_count(s, "machine.fanout"), .grids = (uint32_t)settings_count(s, "machine.grids"), .parts = (uint32_t)settings_count(s, "sim.parts"), .tiles = settings_choice(s, "sim.tiles") };
     if (drawn) /* of many runs there is one file */
         snprintf(m->log_path, sizeof m->log_path, "%s", settings_text(s, "sim.log"));
     costs_of(&m->options, s);
@@ -323,6 +325,10 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     htc_scale_tape tape = { .size = sizeof tape, .move = with_course, .ctx = m };
     double         begun = watch_seconds();
     m->options.host = &w->host;
+    if (policies_are_added()) /* one's own may keep what it learns where all nodes find it */
+        m->options.parts = 1;
+    else if (m->options.parts == 0 && m->options.tasks >= THREADED)
+        m->options.parts = threads_count(w->threads);
     m->options.sample = many_course_keep;
     m->options.ctx = m;
     m->options.resume = m->resume;
@@ -404,6 +410,7 @@ static const model_option options[] = {
     { "below", "N", "workload.below", "tasks that wait when the next batch comes (0: a fifth of it)" },
     { "tiles", "NAME", "sim.tiles", "on: the load of every node is looked at, and --plot draws it (off)" },
     { "tasks-log", "FILE", "sim.log", "a line for each task there" },
+    { "parts", "N", "sim.parts", "of one distributed machine, that threads go through at the same time (0: as many as threads, with a million tasks)" },
     { "sample", "SPAN", "sim.sample", "between two samples of the course (auto)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1us)" },
     { NULL, NULL, NULL, NULL },

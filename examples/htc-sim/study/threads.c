@@ -90,6 +90,11 @@ threads *threads_open(uint32_t n)
     return t;
 }
 
+uint32_t threads_count(const threads *t)
+{
+    return t ? t->n + 1 : 1;
+}
+
 void threads_close(threads *t)
 {
     if (!t)

@@ -8,6 +8,7 @@ typedef struct threads threads;
 
 threads *threads_open(uint32_t n);   /* n with the caller's own; NULL: there are none */
 void     threads_close(threads *t);  /* NULL is fine */
+uint32_t threads_count(const threads *t); /* with the caller's own; 1 for NULL */
 /* As htc_scale_host.parallel has it. */
 void     threads_do(void *t, uint32_t n, void (*work)(void *arg, uint32_t i), void *arg);
 
