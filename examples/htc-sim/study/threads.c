@@ -5,32 +5,51 @@
 #include <stdlib.h>
 
 #define SPINS 4000 /* looks for the next round before a thread sleeps: rounds of a run follow each other within microseconds */
+#define LEFT  UINT64_C(0xffffffff)
 
+/* A round is over when its pieces are done, whoever did them: a helper that has no processor meanwhile is not waited for. */
 struct threads {
-    pthread_mutex_t  lock;
-    pthread_cond_t   go, done;
-    atomic_uint_fast64_t round;
-    atomic_uint      next, busy; /* the next piece; helpers that are not through yet */
+    pthread_mutex_t lock;
+    pthread_cond_t  go, done;
+    _Atomic uint64_t round; /* its number, and in the lower half pieces that nobody has begun. Who takes one may read the rest until it is done */
+    _Atomic uint32_t through; /* pieces that are done */
     uint32_t         pieces, n;
     void (*work)(void *arg, uint32_t i);
     void            *arg;
-    int              over;
+    atomic_int       over;
     pthread_t        helper[];
 };
 
+/* The last one ends the round. */
 static void do_pieces(threads *t)
 {
-    for (unsigned i; (i = atomic_fetch_add(&t->next, 1)) < t->pieces;)
-        t->work(t->arg, i);
+    uint64_t round = atomic_load(&t->round);
+    while (round & LEFT) {
+        if (!atomic_compare_exchange_weak(&t->round, &round, round - 1))
+            continue;
+        uint32_t pieces = t->pieces;
+        t->work(t->arg, (uint32_t)(pieces - (round & LEFT)));
+        if (atomic_fetch_add(&t->through, 1) + 1 == pieces) {
+            pthread_mutex_lock(&t->lock);
+            pthread_cond_signal(&t->done);
+            pthread_mutex_unlock(&t->lock);
+        }
+        round = atomic_load(&t->round);
+    }
 }
 
-static void await_round(threads *t, uint64_t seen)
+static int has_work(threads *t)
+{
+    return (atomic_load(&t->round) & LEFT) || atomic_load(&t->over);
+}
+
+static void await_work(threads *t)
 {
     for (int i = 0; i < SPINS; i++)
-        if (atomic_load(&t->round) != seen)
+        if (has_work(t))
             return;
     pthread_mutex_lock(&t->lock);
-    while (atomic_load(&t->round) == seen)
+    while (!has_work(t))
         pthread_cond_wait(&t->go, &t->lock);
     pthread_mutex_unlock(&t->lock);
 }
@@ -38,23 +57,17 @@ static void await_round(threads *t, uint64_t seen)
 static void *help(void *ctx)
 {
     threads *t = ctx;
-    for (uint64_t seen = 0;; seen++) {
-        await_round(t, seen);
-        if (t->over)
+    for (;;) {
+        await_work(t);
+        if (atomic_load(&t->over))
             return NULL;
         do_pieces(t);
-        if (atomic_fetch_sub(&t->busy, 1) == 1) {
-            pthread_mutex_lock(&t->lock);
-            pthread_cond_signal(&t->done);
-            pthread_mutex_unlock(&t->lock);
-        }
     }
 }
 
-static void next_round(threads *t)
+static void wake(threads *t)
 {
     pthread_mutex_lock(&t->lock);
-    atomic_fetch_add(&t->round, 1);
     pthread_cond_broadcast(&t->go);
     pthread_mutex_unlock(&t->lock);
 }
@@ -62,17 +75,19 @@ static void next_round(threads *t)
 void threads_do(void *ctx, uint32_t n, void (*work)(void *arg, uint32_t i), void *arg)
 {
     threads *t = ctx;
+    if (n == 0)
+        return;
     t->work = work;
     t->arg = arg;
     t->pieces = n;
-    atomic_store(&t->next, 0);
-    atomic_store(&t->busy, t->n);
-    next_round(t);
+    atomic_store(&t->through, 0);
+    atomic_store(&t->round, ((atomic_load(&t->round) >> 32) + 1) << 32 | n);
+    wake(t);
     do_pieces(t);
-    for (int i = 0; i < SPINS && atomic_load(&t->busy); i++) {
+    for (int i = 0; i < SPINS && atomic_load(&t->through) < n; i++) {
     }
     pthread_mutex_lock(&t->lock);
-    while (atomic_load(&t->busy))
+    while (atomic_load(&t->through) < n)
         pthread_cond_wait(&t->done, &t->lock);
     pthread_mutex_unlock(&t->lock);
 }
@@ -99,8 +114,8 @@ void threads_close(threads *t)
 {
     if (!t)
         return;
-    t->over = 1;
-    next_round(t);
+    atomic_store(&t->over, 1);
+    wake(t);
     for (uint32_t i = 0; i < t->n; i++)
         pthread_join(t->helper[i], NULL);
     pthread_mutex_destroy(&t->lock);

@@ -1,10 +1,12 @@
 /* What a task and a node of the many-task model cost: at 1, 64, 4 K, 64 K and 256 K nodes (HTC_BENCH_NODES=N adds sizes up to N) of 40 cores (HTC_BENCH_CORES=N),
  * with four tasks a core, and twenty million at least. In the row "stealing" all begin with one node, so that with few tasks a node most of the time goes into
  * rounds: what one costs is a row of its own. A hold of the event queue in the same run is what a task is compared with.
- * Two grids on two threads are compared with two runs of one grid at the same time: the best of five. */
+ * Two grids on two threads are compared with two runs of one grid at the same time; one machine in two parts on two threads with two such machines, each in
+ * one part, at the same time, which have twice its work; and on one thread with the same machine in one part: the best of five. */
 #include "bench.h"
 #include "hold.h"
 #include "scale_crowd.h"
+#include "../../../examples/htc-sim/study/threads.h"
 #include "htcsched/sim_manytask.h"
 
 typedef struct form {
@@ -75,6 +77,69 @@ static void two_threads(const bench *b)
     bench_row(b, &(bench_figure){ .what = "two grids on two threads, of two runs side by side", .n = 1024, .unit = "1", .value = apart / together, .goal = 0.85, .more = 1 });
 }
 
+/* ---- one machine on two threads ---- */
+
+typedef struct machine {
+    uint64_t        nodes, tasks;
+    uint32_t        parts;
+    htc_scale_host *host;
+    uint64_t        hash;
+} machine;
+
+/* Nodes of 1000 cores, in ticks of 1 ms. */
+static void *run_machine(void *ctx)
+{
+    machine                 *m = ctx;
+    htc_sim_manytask_group   g = { .size = sizeof g, .nodes = m->nodes, .cores = 1000 };
+    htc_steal_options        steal = { .size = sizeof steal, .poll_ns = 10 * HTC_MS, .at_ceiling = HTC_STEAL_GO_ON };
+    htc_sim_manytask_options o = { .size = sizeof o, .seed = 1, .architecture = HTC_SIM_MANYTASK_DISTRIBUTED, .groups = &g, .n_groups = 1, .tasks = m->tasks, .tick_ns = HTC_MS,
+                                   .steal = &steal, .host = m->host, .parts = m->parts, .length = { HTC_SCALE_UNIFORM, 0, 5000e9, 1 } };
+    htc_sim_manytask_report  r = { .size = sizeof r };
+    bench_must(htc_sim_manytask_run(&huge, &o, &r, NULL, NULL) == HTC_OK && !r.scale.wrong[0], "a machine");
+    m->hash = r.scale.hash;
+    return NULL;
+}
+
+static void keep_least(double *least, double since)
+{
+    double t = bench_seconds() - since;
+    *least = t < *least ? t : *least;
+}
+
+static void one_machine(const bench *b, uint64_t nodes)
+{
+    machine one = { .nodes = nodes, .tasks = nodes * 10000, .parts = 1 }, other = one, cut = one, cut_alone = one;
+    double  together = 1e9, apart = 1e9, alone = 1e9, both_alone = 1e9;
+    cut.parts = cut_alone.parts = 2;
+    for (int i = 0; i < 5; i++) {
+        pthread_t      thread;
+        threads       *two = threads_open(2);
+        htc_scale_host host = { .size = sizeof host, .parallel = threads_do, .ctx = two };
+        bench_must(two != NULL && threads_count(two) == 2, "threads");
+        cut.host = &host;
+        double t = bench_seconds();
+        run_machine(&cut);
+        keep_least(&together, t);
+        threads_close(two);
+        t = bench_seconds();
+        bench_must(pthread_create(&thread, NULL, run_machine, &other) == 0, "threads");
+        run_machine(&one);
+        pthread_join(thread, NULL);
+        keep_least(&apart, t);
+        t = bench_cpu_seconds();
+        run_machine(&one);
+        t = bench_cpu_seconds() - t;
+        alone = t < alone ? t : alone;
+        t = bench_cpu_seconds();
+        run_machine(&cut_alone);
+        t = bench_cpu_seconds() - t;
+        both_alone = t < both_alone ? t : both_alone;
+    }
+    bench_must(cut.hash == one.hash && cut_alone.hash == one.hash, "the same run");
+    bench_row(b, &(bench_figure){ .what = "one machine on two threads, of two runs side by side", .n = nodes, .unit = "1", .value = apart / 2 / together, .goal = 0.85, .more = 1 });
+    bench_row(b, &(bench_figure){ .what = "one machine in two parts on one thread, of one part", .n = nodes, .unit = "1", .value = both_alone / alone });
+}
+
 int main(int argc, char **argv)
 {
     static const form forms[] = { { "central, 1 ms", HTC_SIM_MANYTASK_CENTRAL, 0, 0, 60 },
@@ -105,6 +170,8 @@ int main(int argc, char **argv)
             bench_growth(&b, forms[i].name, size, ns, k);
     }
     two_threads(&b);
+    for (uint64_t n = 1024; n <= (b.quick ? 1024u : 16384u); n *= 4)
+        one_machine(&b, n);
     for (uint64_t n = 1000; n <= (b.quick ? 100000u : 10000000u); n *= 100)
         bench_row(&b, &(bench_figure){ .what = "hold", .n = n, .unit = "ns", .value = hold_ns(&huge, n, b.quick ? 1000000 : 20000000) });
     return bench_close(&b);
