@@ -20,6 +20,7 @@
 #define WINDOW 2048u  /* that a part has in a window, roughly; */
 #define LATE   16384u /* once every task has begun */
 #define QUIET  32u    /* events in turn that concern nobody else, before parts go ahead again */
+#define LITTLE 256u   /* events that a window has settled when it was hardly worth it */
 #define NONE   UINT64_MAX
 
 /* What has happened. */
@@ -60,6 +61,7 @@ typedef struct many_ahead {
     uint64_t         width, late_width; /* ticks */
     uint64_t         last_end; /* the last event that is the end of a task */
     uint32_t         who;
+    uint32_t         patience; /* events one by one, at least: the longer, the more windows in turn have come to little */
     int              undoes, late; /* late: every task has begun */
     part             part[];
 } many_ahead;
@@ -433,10 +435,10 @@ static void happen_at(run *r, uint32_t who, uint64_t key)
 }
 
 /* One after the other, in the order of all parts, until for a while none has concerned others. */
-static void one_by_one(run *r)
+static void one_by_one(run *r, uint32_t patience)
 {
     uint32_t who = 0, quiet = 0;
-    for (uint32_t n = 0; n < LOG && quiet < QUIET && htc__scale_status(r) == HTC_OK; n++) {
+    for (uint32_t n = 0; n < LOG && (quiet < QUIET || n < patience) && htc__scale_status(r) == HTC_OK; n++) {
         uint64_t key = first_of(r, &who);
         if (key == NONE)
             return;
@@ -475,11 +477,15 @@ int htc__many_turn(run *r, uint64_t events)
     for (uint32_t i = 0; i < r->parts; i++)
         assert(a->part[i].n == 0 && a->part[i].soons == 0); /* a checkpoint has neither */
     while ((first = first_of(r, &who)) != NONE && htc__scale_events(r) < until && htc__scale_status(r) == HTC_OK) {
+        uint64_t before = htc__scale_events(r);
         a->late = htc__many_total(of(r)).started == of(r)->options.tasks;
-        if (a->late)
+        if (a->late) {
             late_window(r, a, first, who);
-        else if (windows(r, a, first, events))
-            one_by_one(r);
+        } else if (windows(r, a, first, events)) {
+            int little = htc__scale_events(r) - before < LITTLE;
+            a->patience = !little ? QUIET : a->patience < WINDOW ? 2 * a->patience : WINDOW;
+            one_by_one(r, a->patience);
+        }
     }
     return first != NONE;
 }
@@ -506,6 +512,7 @@ htc_status htc__many_ahead_open(many *all)
     for (uint32_t i = 0; i < all->options.parts; i++)
         all[i].ahead = a;
     a->width = a->late_width = 1;
+    a->patience = QUIET;
     for (uint32_t i = 0; i < all->options.parts; i++) {
         part *p = &a->part[i];
         p->log = htc__alloc_raw(&all->env, PART_BYTES);
