@@ -366,6 +366,18 @@ HTC_API const htc_locality_policy *htc_locality_in_force(const htc_locality *loc
  */
 HTC_API htc_ns htc_locality_tt(const htc_locality *locality);
 
+/**
+ * Write what has been learned, or read it into one that was created with the same options and has a policy of the same rule in force: it goes on from
+ * there. What a policy of one's own remembers is the caller's.
+ *
+ * @param[in,out] locality  read: as it was if the first piece is not of these options; on any later failure good for htc_locality_destroy alone
+ * @param[in]     tape      borrowed
+ * @return HTC_OK; HTC_EINVAL, also from inside the policy; HTC_EFORMAT: what is read is not of these options; HTC_ECORRUPT; what the tape answers; HTC_EABI
+ *
+ * Cost: O(1), some 250 bytes.   Since: 0.2
+ */
+HTC_API htc_status htc_locality_tape(htc_locality *locality, const htc_tape *tape);
+
 /** What est_task_length is made of. */
 typedef enum htc_locality_estimator {
     HTC_LOCALITY_MEAN = 0,    /**< the mean of those of the kind, rounded to nearest, halves up: exact */
@@ -458,6 +470,18 @@ HTC_API htc_status htc_locality_estimate(const htc_locality_lengths *lengths, ui
  * Cost: O(log kinds).   Since: 0.2
  */
 HTC_API uint64_t htc_locality_known(const htc_locality_lengths *lengths, uint64_t kind);
+
+/**
+ * Write the lengths that were noted, or read them where there are none yet, with the same options: estimates are then the same.
+ *
+ * @param[in,out] lengths  read: as it was if the first piece is not of these options; on any later failure good for htc_locality_lengths_destroy alone
+ * @param[in]     tape     borrowed
+ * @return HTC_OK; HTC_EINVAL, also if what is to be read into has kinds; HTC_EFORMAT: what is read is not of these options; HTC_ECORRUPT; what the tape
+ *         answers; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(kinds), 32 bytes a kind; QUANTILE and DISTRIBUTION have 15 KiB a kind more.   Since: 0.2
+ */
+HTC_API htc_status htc_locality_lengths_tape(htc_locality_lengths *lengths, const htc_tape *tape);
 
 #ifdef __cplusplus
 }

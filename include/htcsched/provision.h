@@ -356,6 +356,19 @@ HTC_API htc_status htc_provision_end(htc_provision *provision, htc_ns now, uint6
  */
 HTC_API htc_status htc_provision_usage_at(const htc_provision *provision, htc_ns now, htc_provision_usage *usage);
 
+/**
+ * Write the state, or read it into a book that was created with the same options: it goes on from there. What a policy of one's own remembers is the
+ * caller's.
+ *
+ * @param[in,out] provision  read: as it was if the first piece is not of these options; on any later failure good for htc_provision_destroy alone
+ * @param[in]     tape       borrowed
+ * @return HTC_OK; HTC_EINVAL, also from inside the policy; HTC_EFORMAT: what is read is not of these options; HTC_ECORRUPT; what the tape answers;
+ *         HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(leases), 32 bytes for each that there was ever room for.   Since: 0.2
+ */
+HTC_API htc_status htc_provision_tape(htc_provision *provision, const htc_tape *tape);
+
 /* ---- the provision policy ---- */
 
 /** One environment's request, before the provider. */

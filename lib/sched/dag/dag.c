@@ -68,8 +68,7 @@ static void lay_out(htc_dag *d, void *memory, uint32_t cap)
     d->cap = cap;
 }
 
-/* Room for tasks below size. */
-static htc_status reserve_tasks(htc_dag *d, uint32_t size)
+htc_status htc__dag_reserve_tasks(htc_dag *d, uint32_t size)
 {
     htc_dag  old = *d;
     uint64_t cap = d->cap ? d->cap : TASKS_CAP;
@@ -90,8 +89,7 @@ static htc_status reserve_tasks(htc_dag *d, uint32_t size)
     return HTC_OK;
 }
 
-/* Room for one more edge in the log. */
-static htc_status reserve_edge(htc_dag *d)
+htc_status htc__dag_reserve_edge(htc_dag *d)
 {
     uint32_t piece = d->logged / HTC__DAG_PIECE;
     if (d->logged % HTC__DAG_PIECE != 0)
@@ -156,7 +154,7 @@ htc_status htc_dag_add_task(htc_dag *dag, uint32_t task)
     uint32_t state = htc__dag_state(dag, task);
     if (state > HTC_DAG_NAMED)
         return state == HTC_DAG_CANCELLED ? HTC_ECANCELLED : HTC_EEXISTS;
-    htc_status status = reserve_tasks(dag, task + 1);
+    htc_status status = htc__dag_reserve_tasks(dag, task + 1);
     if (status != HTC_OK)
         return status;
     name_task(dag, task);
@@ -180,9 +178,9 @@ htc_status htc_dag_add_edge(htc_dag *dag, uint32_t parent, uint32_t child)
         return HTC_ECANCELLED;
     if (to == HTC_DAG_RUNNING || to == HTC_DAG_DONE)
         return HTC_EINVAL;
-    htc_status status = reserve_tasks(dag, larger + 1);
+    htc_status status = htc__dag_reserve_tasks(dag, larger + 1);
     if (status == HTC_OK)
-        status = reserve_edge(dag);
+        status = htc__dag_reserve_edge(dag);
     if (status != HTC_OK)
         return status;
     name_task(dag, parent);

@@ -70,6 +70,11 @@ void htc__dag_make_ready(htc_dag *d, uint32_t task, int at_front);
 /* Out of the list, if it is ready; its state is still to be set. */
 void htc__dag_unready(htc_dag *d, uint32_t task);
 
+/* Room for tasks below size. HTC_OK, HTC_ENOMEM: as it was. */
+htc_status htc__dag_reserve_tasks(htc_dag *d, uint32_t size);
+/* Room for one more edge in the log. The same. */
+htc_status htc__dag_reserve_edge(htc_dag *d);
+
 /* Every edge in order and once. HTC_OK, HTC_ENOMEM or, while a function of the caller's runs, HTC_EINVAL: then nothing has
  * changed. */
 htc_status htc__dag_settle(htc_dag *d);

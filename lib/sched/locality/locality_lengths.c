@@ -199,3 +199,51 @@ uint64_t htc_locality_known(const htc_locality_lengths *lengths, uint64_t id)
     const kind *k = lengths ? kind_of(lengths, id) : NULL;
     return k ? k->tasks : 0;
 }
+
+/* ---- a tape ---- */
+
+/* The counters of a kind add up to its tasks. */
+static htc_status move_kind(htc_locality_lengths *l, const htc_tape *tape, size_t i)
+{
+    kind     *k = &l->kinds[i];
+    uint64_t  numbers[] = { k->id, k->tasks }, counted = 0;
+    htc_status status = tape->move(tape->ctx, numbers, sizeof numbers);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, &k->sum, sizeof k->sum);
+    if (status == HTC_OK && k->counters)
+        status = tape->move(tape->ctx, k->counters, COUNTERS * sizeof *k->counters);
+    if (status != HTC_OK)
+        return status;
+    k->id = numbers[0];
+    k->tasks = numbers[1];
+    for (uint32_t c = 0; k->counters && c < COUNTERS; c++) {
+        if (k->counters[c] > k->tasks - counted)
+            return HTC_ECORRUPT;
+        counted += k->counters[c];
+    }
+    int is_kind = k->tasks && (!k->counters || counted == k->tasks) && (i == 0 || l->kinds[i - 1].id < k->id) && k->sum / k->tasks <= UINT64_MAX;
+    return is_kind ? HTC_OK : HTC_ECORRUPT;
+}
+
+htc_status htc_locality_lengths_tape(htc_locality_lengths *lengths, const htc_tape *tape)
+{
+    htc_locality_lengths *l = lengths;
+    htc_status            status = l ? htc__tape_check(tape) : HTC_EINVAL;
+    if (status == HTC_OK && tape->reads && l->n)
+        status = HTC_EINVAL;
+    if (status != HTC_OK)
+        return status;
+    uint64_t head[] = { sizeof *l->kinds, l->o.estimator, l->o.kinds_max, l->o.quantile, l->o.unknown_ns, l->n }, found[sizeof head / sizeof *head];
+    memcpy(found, head, sizeof head);
+    status = tape->move(tape->ctx, found, sizeof found);
+    if (status == HTC_OK && memcmp(found, head, sizeof head - sizeof *head) != 0)
+        status = HTC_EFORMAT;
+    for (size_t i = 0; i < found[5] && status == HTC_OK; i++) {
+        kind *k;
+        if (tape->reads) /* behind those that are there: the largest id there is comes last */
+            status = i < l->o.kinds_max ? add_kind(l, UINT64_MAX, &k) : HTC_ECORRUPT;
+        if (status == HTC_OK)
+            status = move_kind(l, tape, i);
+    }
+    return status;
+}

@@ -275,3 +275,39 @@ htc_ns htc_locality_tt(const htc_locality *locality)
         return HTC_NEVER;
     return locality->tt_ns;
 }
+
+/* ---- a tape ---- */
+
+static int is_meter(const htc_locality *l, const meter *m)
+{
+    return (m->before_ns == 0 || m->before_ns == l->o.window_ns) && (l->last == HTC_NEVER || m->began <= l->last);
+}
+
+htc_status htc_locality_tape(htc_locality *locality, const htc_tape *tape)
+{
+    htc_locality *l = locality;
+    htc_status    status = may_change(l) ? htc__tape_check(tape) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return status;
+    const htc_locality_options *o = &l->o;
+    uint64_t head[] = { sizeof *l, l->policy->rule, o->self, o->tt_rule, o->bytes_per_s, o->ratio, o->tt_ns, o->tt_ns_min, o->tt_ns_max, o->tt_ns_small, o->window_ns, o->tail,
+                        o->traffic_low, o->traffic_high }, found[sizeof head / sizeof *head];
+    memcpy(found, head, sizeof head);
+    status = tape->move(tape->ctx, found, sizeof found);
+    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
+        status = HTC_EFORMAT;
+    uint64_t numbers[] = { l->tt_ns, l->last, l->tail, l->fresh };
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, numbers, sizeof numbers);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, &l->done, sizeof l->done);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, &l->traffic, sizeof l->traffic);
+    if (status != HTC_OK)
+        return status;
+    l->tt_ns = numbers[0];
+    l->last = numbers[1];
+    l->tail = numbers[2] != 0;
+    l->fresh = numbers[3] != 0;
+    return l->tt_ns >= o->tt_ns_min && l->tt_ns <= o->tt_ns_max && is_meter(l, &l->done) && is_meter(l, &l->traffic) ? HTC_OK : HTC_ECORRUPT;
+}

@@ -2,6 +2,7 @@
 #include "htcsched/provision.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "core/util.h"
 #include "sched/provision/provision_private.h"
@@ -413,4 +414,57 @@ htc_status htc_provision_usage_at(const htc_provision *provision, htc_ns now, ht
                                     .rejected_in_row = p->rejected_in_row,
                                     .starved = p->rejected_in_row >= p->o.starved_after };
     return HTC_OK;
+}
+
+/* ---- a tape ---- */
+
+/* Sums of 128 bits, and what has to be so of the others. */
+static int is_possible(const htc_provision *p)
+{
+    u128 leased = p->initial;
+    for (size_t i = 0; i < p->n; i++) {
+        const htc_provision_lease *l = &p->leases[i].lease;
+        if (l->nodes == 0 || l->granted_at > p->last || l->check_at <= l->granted_at || p->leases[i].number >= p->numbers ||
+            (i > 0 && due_before(&p->leases[i], &p->leases[(i - 1) / 2])))
+            return 0;
+        leased += l->nodes;
+    }
+    return leased == p->owned && p->owned <= p->peak && p->peak <= HTC_PROVISION_NODES_MAX && p->asked <= HTC_PROVISION_NODES_MAX - p->owned &&
+           p->start <= p->last && p->last != HTC_NEVER && p->closed <= 1 && !(p->closed && p->owned) && p->rejected <= p->requests &&
+           p->rejected_in_row <= p->rejected;
+}
+
+htc_status htc_provision_tape(htc_provision *provision, const htc_tape *tape)
+{
+    htc_provision *p = provision;
+    htc_status     status = p && !p->deciding ? htc__tape_check(tape) : HTC_EINVAL;
+    if (status != HTC_OK)
+        return status;
+    const htc_provision_options *o = &p->o;
+    uint64_t head[] = { sizeof *p, sizeof *p->leases, o->kind, o->scope, o->initial, o->ratio, o->scan_ns, o->phase_ns, o->unit_ns, o->leases_max, o->starved_after };
+    uint64_t found[sizeof head / sizeof *head];
+    memcpy(found, head, sizeof head);
+    status = tape->move(tape->ctx, found, sizeof found);
+    if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
+        status = HTC_EFORMAT;
+    uint64_t numbers[] = { p->start, p->last, p->scan_at, p->closed, p->initial, p->owned, p->peak, p->asked, p->numbers, p->granted, p->returned, p->requests,
+                           p->rejected, p->rejected_in_row, p->n };
+    u128     sums[] = { p->charged, p->held };
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, numbers, sizeof numbers);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, sums, sizeof sums);
+    if (status != HTC_OK)
+        return status;
+    uint64_t *const into[] = { &p->start, &p->last, &p->scan_at, NULL, &p->initial, &p->owned, &p->peak, &p->asked, &p->numbers, &p->granted, &p->returned,
+                               &p->requests, &p->rejected, &p->rejected_in_row };
+    for (size_t i = 0; i < sizeof into / sizeof *into; i++)
+        if (into[i])
+            *into[i] = numbers[i];
+    p->closed = numbers[3] != 0;
+    p->charged = sums[0];
+    p->held = sums[1];
+    p->leases = htc__tape_array(tape, p->env, p->leases, &p->cap, sizeof *p->leases, 2 * (size_t)o->leases_max + 16, &status);
+    p->n = status == HTC_OK && numbers[14] <= p->cap ? (size_t)numbers[14] : 0;
+    return status != HTC_OK ? status : p->n == numbers[14] && is_possible(p) ? HTC_OK : HTC_ECORRUPT;
 }
