@@ -101,6 +101,7 @@ typedef struct htc_scale_host {
      * @param[in] arg   handed to it
      */
     void (*parallel)(void *ctx, uint32_t n, void (*work)(void *arg, uint32_t i), void *arg);
+    uint64_t stop_after; /**< the run stops by itself after so many events from where it began or went on, one of several parts at the end of their window; 0: it does not */
 } htc_scale_host;
 
 /** What a run is. */
@@ -159,6 +160,8 @@ typedef struct htc_scale_report {
     double   busy_s;      /**< core time that was busy, in core seconds */
     double   bound_s;     /**< no makespan is shorter: the larger of longest and work / cores */
     char     wrong[160];  /**< what is not conserved, a line; "": nothing */
+    uint64_t events_here; /**< of the events, those since the last call of htc_scale_run began */
+    uint64_t ended_here;  /**< of the tasks that have ended, the same */
 } htc_scale_report;
 
 /** Where a checkpoint goes, or comes from. */

@@ -194,6 +194,24 @@ Test(scale, is_stopped_and_goes_on_to_the_same_end)
     htc_scale_destroy(s);
 }
 
+/* By itself, after exactly so many events; then again after as many. */
+Test(scale, stops_after_so_many_events)
+{
+    farm             f = { .law = { HTC_SCALE_EXPONENTIAL, 0, 1e9, 0 }, .tasks = 20000 }, whole = f;
+    htc_scale_host   host = { .size = sizeof host, .stop_after = 7001 };
+    htc_scale_report expected = farm_run(&whole, 100), r = { .size = sizeof r };
+    htc_scale       *s = farm_open(&f, 100, &host);
+    uint64_t         events = 0;
+    htc_status       status;
+    while ((status = htc_scale_run(s)) == HTC_AGAIN) {
+        cr_assert(eq(int, htc_scale_report_get(s, &r), HTC_OK));
+        cr_expect(eq(u64, r.events, events += 7001) && eq(u64, r.events_here, 7001) && eq(str, r.wrong, ""));
+    }
+    cr_assert(eq(int, status, HTC_OK) && eq(int, htc_scale_report_get(s, &r), HTC_OK));
+    cr_expect(events > 7001 && r.ended_here < r.ended && eq(u64, r.events_here, r.events - events) && eq(u64, r.hash, expected.hash) && eq(u64, r.events, expected.events));
+    htc_scale_destroy(s);
+}
+
 Test(scale, says_what_it_needs_and_refuses_more_than_is_allowed)
 {
     htc_scale_host    host = { .size = sizeof host, .memory_max = 64 << 20 };
@@ -411,12 +429,16 @@ Test(scale, is_the_same_run_in_parts_and_on_two_threads)
     uint64_t         sum = 0;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         pair             p;
-        htc_scale_host   host = { .size = sizeof host, .parallel = forms[i].threads ? in_pair : NULL, .ctx = &p };
+        htc_scale_host   host = { .size = sizeof host, .parallel = forms[i].threads ? in_pair : NULL, .ctx = &p, .stop_after = i % 2 ? 1000 : 0 };
         htc_scale_report r = { .size = sizeof r };
         c = (crowd){ .hops = 30, .hasty = NODES };
         cr_assert(!forms[i].threads || pair_open(&p) == 0);
         htc_scale *s = crowd_open(&c, forms[i].part_ids, &host);
-        cr_assert(s != NULL && eq(int, htc_scale_run(s), HTC_OK));
+        int        stops = 0;
+        htc_status status = HTC_EINVAL;
+        while (s && (status = htc_scale_run(s)) == HTC_AGAIN) /* between two windows */
+            stops++;
+        cr_assert(eq(int, status, HTC_OK) && (stops > 2) == (host.stop_after > 0));
         htc_scale_report_get(s, &r);
         htc_scale_destroy(s);
         cr_expect(!forms[i].threads || pair_close(&p) > 20);

@@ -50,6 +50,7 @@ struct run {
     int (*turn)(run *r, uint64_t events);  /* the model's own loop of a run with shared ids */
     htc_ns            begun, told, looked; /* by the host's clock */
     uint64_t          look_every, look_events, done_before; /* done_before: tasks that had ended when htc_scale_run began */
+    uint64_t          events_before, stop_at;               /* events: when it began, and at which it stops */
 };
 
 /* htc_scale_now, htc_scale_messages and htc_scale_end without a call, for the models. */

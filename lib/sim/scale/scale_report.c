@@ -74,6 +74,8 @@ htc_status htc_scale_report_get(const htc_scale *scale, htc_scale_report *report
                            .finished = !htc__scale_pending(s) && htc__scale_status(s) == HTC_OK,
                            .memory = htc__scale_memory(&s->options, s->parts),
                            .events = htc__scale_events(s),
+                           .events_here = htc__scale_events(s) - s->events_before,
+                           .ended_here = l.ended - s->done_before,
                            .submitted = l.submitted,
                            .ended = l.ended,
                            .sent = l.sent,

@@ -33,7 +33,8 @@ static void tell(run *r, htc_ns now)
 static void begin(run *r)
 {
     r->look_every = LOOK_FIRST;
-    r->look_events = htc__scale_events(r);
+    r->look_events = r->events_before = htc__scale_events(r);
+    r->stop_at = r->host.stop_after && r->host.stop_after < UINT64_MAX - r->events_before ? r->events_before + r->host.stop_after : UINT64_MAX;
     r->begun = r->told = r->looked = clock_of(r);
     r->done_before = htc__scale_ledger(r).ended;
 }
@@ -90,14 +91,15 @@ static htc_status run_alone(run *r)
     const calls c = calls_of(s);
     uint64_t    key;
     while (s->status == HTC_OK) {
-        for (uint64_t left = r->look_every; left && s->status == HTC_OK; left--) {
+        uint64_t most = r->stop_at - s->events;
+        for (uint64_t left = r->look_every < most ? r->look_every : most; left && s->status == HTC_OK; left--) {
             if (c.soon)
                 look_ahead(s->queue, &c);
             if (!htc__ladder_pop(s->queue, &key))
                 return HTC_OK;
             happen(s, key, &c);
         }
-        if (s->status == HTC_OK && look_at_host(r))
+        if (s->status == HTC_OK && (s->events == r->stop_at || look_at_host(r)))
             return htc__scale_pending(r) ? HTC_AGAIN : HTC_OK;
     }
     return s->status;
@@ -160,6 +162,8 @@ static htc_status run_windows(run *r)
     while (htc__scale_status(r) == HTC_OK && next_window(r)) {
         htc__scale_each_part(r, run_window);
         htc__scale_each_part(r, take_messages);
+        if (htc__scale_events(r) >= r->stop_at && htc__scale_status(r) == HTC_OK)
+            return htc__scale_pending(r) ? HTC_AGAIN : HTC_OK;
         if (htc__scale_events(r) - r->look_events < r->look_every)
             continue;
         r->look_events = htc__scale_events(r);
