@@ -151,6 +151,9 @@ typedef struct htc_sim_provision_options {
     void (*sample)(void *ctx, const htc_sim_provision_sample *sample);
     void *sample_ctx; /**< handed to it */
     const htc_scale_host *host; /**< borrowed; NULL: every default. memory_max is of all that the run has at one time */
+    const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there: next_job is asked for the job after
+                                           those that it had given until then. NULL: it begins */
+    const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
 } htc_sim_provision_options;
 
 /** How one environment fared. */
@@ -224,7 +227,8 @@ HTC_API htc_status htc_sim_provision_memory(const htc_sim_provision_options *opt
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL if something is missing or out of range, or jobs do not come in order; HTC_ENOFIT if the initial
  *         nodes of an environment are more than the provider has left; HTC_ECYCLE: a workflow; HTC_EFULL: more than active_max jobs; HTC_ETOOBIG: it takes more
- *         memory than host.memory_max, or more ticks than there are; what a source or a policy answers; HTC_EABI; HTC_ENOMEM
+ *         memory than host.memory_max, or more ticks than there are; HTC_EFORMAT: the checkpoint is not of these options; HTC_EUNSUPPORTED: a run with
+ *         next_flow has no checkpoint; HTC_ECORRUPT; what a tape, a source or a policy answers; HTC_EABI; HTC_ENOMEM
  *
  * Cost: 0.4 to 1 us a job, 0.1 us a scan of each environment.   Since: 0.2
  */

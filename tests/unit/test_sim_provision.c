@@ -3,6 +3,7 @@
 
 #include "alloc_fail.h"
 #include "property.h"
+#include "reel.h"
 #include "sim_provision_slow.h"
 
 #define S    HTC_SECOND
@@ -226,6 +227,146 @@ Test(sim_provision, loses_nothing_and_is_the_same_again)
         delayed += run.options.setup_delay && r.granted;
     }
     cr_expect(lent && delayed);
+}
+
+/* ---- in pieces ---- */
+
+typedef struct source {
+    const htc_sim_provision_job *jobs;
+    size_t                       n, next;
+} source;
+
+static htc_status give_next(void *ctx, htc_sim_provision_job *job)
+{
+    source *s = ctx;
+    if (s->next == s->n)
+        return HTC_AGAIN;
+    *job = s->jobs[s->next++];
+    return HTC_OK;
+}
+
+static void add_samples(void *ctx, const htc_sim_provision_sample *s)
+{
+    uint64_t *sums = ctx;
+    for (size_t i = 0; i < s->n_environments; i++)
+        sums[0] = sums[0] * 31 + s->at / S + 3 * s->held[i] + 5 * s->busy[i] + 7 * s->waiting[i] + s->node_units;
+}
+
+/* Whatever the cuts are, results, samples and hash are those of the whole run; jobs of a source go on where it was. */
+Test(sim_provision, goes_on_from_a_checkpoint_to_the_same_end)
+{
+    static slow     s;
+    static same_run run;
+    uint64_t        cuts = 0, systems[4] = { 0 }, lent = 0, sources = 0;
+    PROPERTY (rng, 1500) {
+        htc_sim_provision_report whole = { .size = sizeof whole }, part = whole;
+        htc_sim_provision_result got[3], parts[3];
+        htc_provision_options    shared;
+        htc_error                e = { 0 };
+        reel                     from = { 0 }, to = { 0 };
+        htc_scale_tape           resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &from }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &to };
+        htc_scale_host           host = { .size = sizeof host };
+        source                   given = { 0 };
+        uint64_t                 sums = 0, sums_whole, here = 0;
+        draw(&rng, &s);
+        same(&run, &s);
+        draw_more(&rng, &run, &shared);
+        if (htc_rng_below(&rng, 2) && run.environment[0].jobs) {
+            given = (source){ .jobs = run.job[0], .n = run.environment[0].n_jobs };
+            run.environment[0].jobs = NULL;
+            run.environment[0].n_jobs = 0;
+            run.environment[0].next_job = give_next;
+            run.environment[0].ctx = &given;
+            sources++;
+        }
+        run.options.sample = add_samples;
+        run.options.sample_ns = 30 * S;
+        run.options.sample_ctx = &sums;
+        cr_assert(eq(int, htc_sim_provision_run(NULL, &run.options, &whole, got, &e), HTC_OK), "seed %llu: %s", (unsigned long long)property_seed, e.text);
+        sums_whole = sums;
+        sums = 0;
+        given.next = 0;
+        run.options.host = &host;
+        run.options.checkpoint = &checkpoint;
+        for (part.interrupted = 1; part.interrupted; cuts += part.interrupted) {
+            host.stop_after = 1 + htc_rng_below(&rng, whole.scale.events);
+            cr_assert(eq(int, htc_sim_provision_run(NULL, &run.options, &part, parts, &e), HTC_OK), "seed %llu: %s", (unsigned long long)property_seed, e.text);
+            cr_assert(eq(str, part.scale.wrong, ""), "seed %llu", (unsigned long long)property_seed);
+            HOLDS(!part.interrupted || part.scale.events_here == host.stop_after);
+            here += part.scale.events_here;
+            free(from.data);
+            from = to;
+            to = (reel){ 0 };
+            run.options.resume = &resume;
+        }
+        HOLDS(part.scale.hash == whole.scale.hash && part.scale.events == whole.scale.events && here == whole.scale.events && sums == sums_whole);
+        HOLDS(memcmp(got, parts, s.n * sizeof *got) == 0);
+        HOLDS(part.node_units == whole.node_units && part.peak == whole.peak && part.held_s == whole.held_s && part.scans == whole.scans && part.requests == whole.requests);
+        systems[s.system]++;
+        lent += run.options.shared != NULL;
+        free(from.data);
+        free(to.data);
+    }
+    cr_expect(cuts > 50 && systems[0] && systems[1] && systems[2] && systems[3] && lent && sources);
+}
+
+static htc_status no_flow(void *ctx, htc_sim_provision_flow *flow)
+{
+    (void)ctx;
+    (void)flow;
+    return HTC_AGAIN;
+}
+
+/* Cut short it is HTC_EIO; of other options HTC_EFORMAT. */
+Test(sim_provision, refuses_what_is_no_checkpoint_of_the_experiment)
+{
+    static slow     s;
+    static same_run run;
+    reel            film = { 0 };
+    htc_scale_tape  resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &film }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &film };
+    htc_scale_host  host = { .size = sizeof host, .stop_after = 20 };
+    PROPERTY (rng, 200) {
+        htc_sim_provision_report r = { .size = sizeof r };
+        htc_error                e = { 0 };
+        draw(&rng, &s);
+        same(&run, &s);
+        film.len = film.at = film.ends = 0;
+        run.options.host = &host;
+        run.options.checkpoint = &checkpoint;
+        cr_assert(eq(int, htc_sim_provision_run(NULL, &run.options, &r, NULL, &e), HTC_OK), "%s", e.text);
+        if (!r.interrupted)
+            continue;
+        size_t whole = film.len;
+        film.ends = whole / 2;
+        film.len = 0;
+        cr_expect(eq(int, htc_sim_provision_run(NULL, &run.options, &r, NULL, &e), HTC_ENOSPC) && strstr(e.text, "could not be written") != NULL);
+        film.ends = film.len = 0;
+        cr_assert(eq(int, htc_sim_provision_run(NULL, &run.options, &r, NULL, &e), HTC_OK) && film.len == whole);
+        run.options.checkpoint = NULL;
+        run.options.resume = &resume;
+        run.options.host = NULL;
+        film.len = htc_rng_below(&rng, whole);
+        cr_assert(eq(int, htc_sim_provision_run(NULL, &run.options, &r, NULL, &e), HTC_EIO), "%zu bytes", film.len);
+        film.len = whole;
+        film.at = 0;
+        *(uint32_t *)(void *)film.data ^= 1; /* the first number is of the options */
+        cr_expect(eq(int, htc_sim_provision_run(NULL, &run.options, &r, NULL, &e), HTC_EFORMAT));
+        *(uint32_t *)(void *)film.data ^= 1;
+        film.at = 0;
+        run.environment[0].priority++;
+        cr_expect(eq(int, htc_sim_provision_run(NULL, &run.options, &r, NULL, &e), HTC_EFORMAT) && strstr(e.text, "not of this experiment") != NULL);
+        run.environment[0].priority--;
+    }
+    htc_sim_provision_report r = { .size = sizeof r };
+    htc_error                e;
+    run.options.resume = NULL;
+    run.options.checkpoint = &checkpoint;
+    run.environment[0].flows = NULL;
+    run.environment[0].jobs = NULL;
+    run.environment[0].n_flows = run.environment[0].n_jobs = 0;
+    run.environment[0].next_flow = no_flow;
+    cr_expect(eq(int, htc_sim_provision_run(NULL, &run.options, &r, NULL, &e), HTC_EUNSUPPORTED) && strstr(e.text, "source of workflows") != NULL);
+    free(film.data);
 }
 
 /* ---- the policies are the library's, or whoever's is given ---- */

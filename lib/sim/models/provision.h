@@ -52,19 +52,21 @@ typedef struct prov_environment {
     htc_sim_provision_environment o;
     htc_provision_options         book_options;
     htc_ns                        unit;
+    uint64_t                      limit; /* no job is larger */
     htc_provision *book; /* NULL: shared, or DRP */
     htc_fit       *fit;  /* NULL: DRP, or it has ended */
+    prov_flow              *flows;
+    size_t                  flows_cap;
+    htc_sim_provision_flow  next_flow;
+    /* What follows, and these four, is what a checkpoint has. */
     uint32_t marked, due, granted_now, ended;
-    uint64_t limit;      /* no job is larger */
     /* its workload: what arrives next */
     uint32_t                to_come, reserved;
     uint64_t                next_at; /* tick */
-    size_t                  taken;   /* of the arrays */
+    size_t                  taken;   /* of the arrays, or of its source */
     htc_ns                  before;  /* arrival of the one before */
     htc_sim_provision_job   job;
-    htc_sim_provision_flow  next_flow;
-    prov_flow              *flows;
-    size_t                  flows_n, flows_cap;
+    size_t                  flows_n;
     /* what it holds */
     uint64_t held, busy;
     uint64_t settling;  /* nodes being set up */
@@ -89,36 +91,38 @@ typedef struct prov {
     const htc_env            *base;
     uint64_t                  memory, memory_peak, memory_max;
     uint32_t                  too_big; /* memory_max has refused */
-    uint32_t                  pass_wanted, pass_pending; /* pending: it is an event, since others happen at this tick before it */
     htc_sim_provision_options options;
     htc_scale                *scale;
     prov_environment         *environment;
     size_t                    n;
-    uint64_t                  tick_ns, sample;
+    uint64_t                  tick_ns, sample, capacity;
     prov_slot *slot;
-    uint32_t   slots, slots_cap, slots_max, free_slot; /* slots: that were ever used */
+    uint32_t   slots_cap, slots_max;
     uint32_t  *list; /* environments to which something has happened */
-    size_t     listed;
     prov_done *done;
-    size_t     dones, dones_cap;
+    size_t     dones_cap;
     size_t    *order; /* of done */
     size_t     order_cap;
     htc_provision_request *request;
     uint64_t              *grant;
     uint32_t              *asks; /* who has asked for request i */
     uint64_t              *numbers; /* for samples: three for each environment */
-    uint64_t capacity, held, busy, peak, busy_peak, scans;
+    htc_provision *book; /* shared */
+    htc_fit_policy policies[2]; /* of jobs, of workflows */
+    htc_error      why; /* of the first failure */
+    /* What follows, and slots, environments, list, done, book and engine, is what a checkpoint has. */
+    uint32_t pass_wanted, pass_pending; /* pending: it is an event, since others happen at this tick before it */
+    uint32_t slots, free_slot; /* slots: that were ever used */
+    size_t   listed, dones;
+    uint64_t held, busy, peak, busy_peak, scans;
     uint64_t changed;  /* the tick at which something happened but scans */
     uint64_t running, to_come; /* jobs; environments with something to come */
     uint64_t bounded; /* environments with a period that have not ended */
+    uint64_t live;    /* environments that have not ended */
     /* shared */
-    htc_provision *book;
-    uint64_t       idle, blank; /* nodes that no job runs on; of these, that are set up for no environment */
-    uint64_t       live;        /* environments that have not ended */
-    uint64_t       units, then, granted, returned, requests, rejected;
-    prov_sum       held_ticks;
-    htc_fit_policy policies[2]; /* of jobs, of workflows */
-    htc_error      why; /* of the first failure */
+    uint64_t idle, blank; /* nodes that no job runs on; of these, that are set up for no environment */
+    uint64_t units, then, granted, returned, requests, rejected;
+    prov_sum held_ticks;
 } prov;
 
 /* The ids behind those of the slots, PROV_KINDS for each environment but the last two. At one moment they happen in this order. */
@@ -148,6 +152,7 @@ static inline uint32_t htc__prov_number(const prov *m, const prov_environment *e
 
 /* provision_jobs.c: slots, arrivals, starts and ends */
 uint32_t htc__prov_slot(prov *m); /* PROV_NONE: the run has failed */
+int      htc__prov_slots_room(prov *m, uint32_t n); /* for as many. 0: the run has failed */
 void     htc__prov_slot_free(prov *m, uint32_t s);
 void     htc__prov_next(prov *m, prov_environment *e); /* take what arrives next from the workload */
 void     htc__prov_arrivals(prov *m, prov_environment *e);
@@ -163,6 +168,11 @@ void     htc__prov_lease_job(prov *m, uint32_t s);
 void     htc__prov_lease_task(prov *m, prov_environment *e, uint32_t flow, uint32_t task, uint64_t length);
 void     htc__prov_lease_event(prov *m, uint32_t s);
 uint64_t htc__prov_lease_units(const prov *m, const prov_environment *e); /* charged so far for leases that are open */
+
+/* provision_tape.c. What tells this run's options from others. */
+uint64_t   htc__prov_print(const prov *m);
+/* Write, or read into a run that was opened and not begun. HTC_EFORMAT: of other options; HTC_ECORRUPT; what the tape answers. */
+htc_status htc__prov_tape(prov *m, const htc_scale_tape *tape);
 
 /* provision_shared.c: environments that lend each other nodes */
 void htc__prov_shared_pass(prov *m);

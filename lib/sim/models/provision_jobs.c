@@ -7,6 +7,18 @@
 
 /* ---- slots ---- */
 
+int htc__prov_slots_room(prov *m, uint32_t n)
+{
+    prov_slot *grown = htc__resize_raw(&m->env, m->slot, m->slots_cap * sizeof *grown, n * sizeof *grown);
+    if (!grown) {
+        htc__prov_fail(m, HTC_ENOMEM, "no memory for %u jobs", n);
+        return 0;
+    }
+    m->slot = grown;
+    m->slots_cap = n;
+    return 1;
+}
+
 uint32_t htc__prov_slot(prov *m)
 {
     uint32_t s = m->free_slot;
@@ -18,16 +30,8 @@ uint32_t htc__prov_slot(prov *m)
         htc__prov_fail(m, HTC_EFULL, "more than %u jobs wait and run at one time", m->slots_max);
         return PROV_NONE;
     }
-    if (m->slots == m->slots_cap) {
-        uint32_t   cap = m->slots_cap > m->slots_max / 2 ? m->slots_max : 2 * m->slots_cap;
-        prov_slot *grown = htc__resize_raw(&m->env, m->slot, m->slots_cap * sizeof *grown, cap * sizeof *grown);
-        if (!grown) {
-            htc__prov_fail(m, HTC_ENOMEM, "no memory for %u jobs", cap);
-            return PROV_NONE;
-        }
-        m->slot = grown;
-        m->slots_cap = cap;
-    }
+    if (m->slots == m->slots_cap && !htc__prov_slots_room(m, m->slots_cap > m->slots_max / 2 ? m->slots_max : 2 * m->slots_cap))
+        return PROV_NONE;
     return m->slots++;
 }
 

@@ -329,6 +329,35 @@ static void tell(prov *m, htc_sim_provision_report *r, htc_sim_provision_result 
         check(m, r);
 }
 
+/* Its first events, or what a checkpoint has. */
+static htc_status begin(prov *m, htc_error *error)
+{
+    int has_sources = 0;
+    for (size_t i = 0; i < m->n; i++)
+        has_sources |= m->environment[i].o.next_flow != NULL;
+    if ((m->options.resume || m->options.checkpoint) && has_sources)
+        return htc__error(error, HTC_EUNSUPPORTED, "a run with a source of workflows has no checkpoint");
+    if (!m->options.resume) {
+        htc__prov_begin(m);
+        return HTC_OK;
+    }
+    htc_status status = htc__prov_tape(m, m->options.resume);
+    return status == HTC_OK ? HTC_OK : htc__error(error, status, "the checkpoint is not of this experiment");
+}
+
+static htc_status run_model(prov *m, htc_sim_provision_report *r, htc_error *error)
+{
+    htc_status status = htc_scale_run(m->scale);
+    r->interrupted = status == HTC_AGAIN;
+    if (r->interrupted && m->options.checkpoint && (status = htc__prov_tape(m, m->options.checkpoint)) != HTC_OK)
+        return htc__error(error, status, "the checkpoint could not be written");
+    if (status < 0 && m->why.status != HTC_OK)
+        return htc__error(error, status, "%s", m->why.text);
+    if (status < 0)
+        return htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
+    return HTC_OK;
+}
+
 htc_status htc_sim_provision_run(const htc_env *env, const htc_sim_provision_options *options, htc_sim_provision_report *report, htc_sim_provision_result *results,
                                  htc_error *error)
 {
@@ -340,18 +369,12 @@ htc_status htc_sim_provision_run(const htc_env *env, const htc_sim_provision_opt
     m.counting = (htc_alloc){ count_memory, &m };
     m.env = (htc_env){ .size = sizeof m.env, .alloc = &m.counting };
     status = open_model(&m, error);
-    if (status == HTC_OK) {
-        htc__prov_begin(&m);
-        status = htc_scale_run(m.scale);
-        r.interrupted = status == HTC_AGAIN;
-        if (status < 0 && m.why.status != HTC_OK)
-            htc__error(error, status, "%s", m.why.text);
-        else if (status < 0)
-            htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
-        status = status == HTC_AGAIN ? HTC_OK : status;
-    } else if (m.too_big) {
+    if (status == HTC_OK)
+        status = begin(&m, error);
+    if (status == HTC_OK)
+        status = run_model(&m, &r, error);
+    else if (m.too_big)
         status = htc__error(error, HTC_ETOOBIG, "the model needs more than the %llu MiB that are allowed", (unsigned long long)(m.memory_max >> 20));
-    }
     if (status == HTC_OK) {
         tell(&m, &r, results);
         status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_provision_report, scale));
