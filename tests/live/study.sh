@@ -2,22 +2,8 @@
 # usage: SOURCE=DIR study.sh PROGRAMS
 # htc-sim run and htc-sim fairshare: the example runs, the worked example comes out, many runs are one table whatever the number of
 # processes, mistakes are refused with file, line and next step, and an interrupted run says what it had.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 
 # The example, with its files.
 example=$SOURCE/examples/sim/fairshare.ini
@@ -243,19 +229,26 @@ timeout 20 cat <&5 > /dev/null || fail "processes go on whose first one was kill
 exec 5<&-
 
 # In pieces it is the same run.
-pieces=(--cores 20K --users 20 --tasks 50K --length "exponential 100s" --arrival 20s)
-ends 0 fairshare "${pieces[@]}" --json
-hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
-for wait in 0.1 0.2 0.4 0.8 1.6 3.2; do # a signal that comes before the program has begun ends it, and there is nothing to go on with
-    got=0
-    timeout -s INT $wait "$sim" fairshare "${pieces[@]}" --checkpoint "$dir/state" --json > "$dir/out" || got=$?
-    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
+in_pieces 40000 cores.csv -- fairshare --cores 20K --users 20 --tasks 50K --length "exponential 100s" --arrival 20s
+ends 2 fairshare --tasks 10 --stop-after 5 --seeds 1..2
+says "--stop-after is of one run"
+ends 2 tco --stop-after 5
+says "runs of the model tco have no checkpoints"
+ends 2 fairshare --tasks 10 --stop-after 0
+says "--stop-after takes a number of events from 1"
+# What takes time is what happened here: of a run that had 400 events to come, not a part of a nanosecond for each of 80000 tasks.
+ends 0 fairshare --cores 100 --tasks 20K --json
+events=$(grep -oE '"events":[0-9]+' "$dir/out" | cut -d: -f2)
+ends 4 fairshare --cores 100 --tasks 20K --checkpoint "$dir/last" --stop-after $((events - 400))
+ends 0 resume "$dir/last"
+[ "$(sed -nE 's/.*\(([0-9]+) ns a task\).*/\1/p' "$dir/out")" -gt 5 ] || { cat "$dir/out"; fail "the time of 400 events is divided among all tasks"; }
+# It takes one run, as it is.
+ends 0 resume --help
+for option in --seed --seeds --vary --set --costs --policy-from --measures; do
+    grep -q -- "^  $option" "$dir/out" && fail "resume --help has $option"
 done
-if [ -e "$dir/state" ]; then
-    timeout -s INT $wait "$sim" resume "$dir/state" --json > "$dir/out" || true
-    ends 0 resume "$dir/state" --json
-fi
-[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
+ends 2 resume "$dir/state" --seeds 1..3
+says "htc-sim resume takes neither --vary nor --seeds"
 printf '%20000s' '' >> "$dir/long"
 ends 2 resume "$dir/long"
 says "it is damaged"

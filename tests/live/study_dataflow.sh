@@ -2,23 +2,8 @@
 # usage: SOURCE=DIR study_dataflow.sh PROGRAMS
 # htc-sim dataflow: the example with its pictures, arithmetic by hand, every system and policy, a flow that is given, the same table from one process and two, the exact
 # engine as a model, and mistakes.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
-has() { grep -qE -- "$1" "$dir/out" || { cat "$dir/out"; fail "it does not have: $1"; }; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 
 # The example, with its pictures.
 ends 0 run "$SOURCE/examples/sim/dataflow.ini" --per-core 50 --plot "$dir/plots"

@@ -1,22 +1,8 @@
 #!/bin/bash
 # usage: SOURCE=DIR study_grids.sh PROGRAMS
 # htc-sim grids: the example is the deployment that the model knows by itself, table 1 comes out in its order, and mistakes are refused with the next step.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 
 # The example, with its files.
 example=$SOURCE/examples/sim/grids.ini
@@ -72,20 +58,7 @@ for option in "--set hierarchy.attempts=3" "--system fcfs" "--mode simple" "--mi
 done
 
 # In pieces it is the same run, and so is its course.
-pieces=(grids --jobs-in-all 20000)
-ends 0 "${pieces[@]}" --plot "$dir/whole" --json
-hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
-for wait in 0.1 0.2 0.4 0.8 1.6 3.2; do # a signal that comes before the program has begun ends it, and there is nothing to go on with
-    got=0
-    timeout -s INT $wait "$sim" "${pieces[@]}" --checkpoint "$dir/state" --plot "$dir/parts" --json > "$dir/out" 2> "$dir/err" || got=$?
-    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
-done
-if [ -e "$dir/state" ]; then
-    timeout -s INT $wait "$sim" resume "$dir/state" --json > "$dir/out" 2> "$dir/err" || true
-    ends 0 resume "$dir/state" --plot "$dir/parts" --json
-fi
-[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
-cmp "$dir/whole/queues.csv" "$dir/parts/queues.csv" || fail "in pieces it has another course"
+in_pieces 20000 queues.csv -- grids --jobs-in-all 2000
 
 # Jobs by name, in the model and on this machine: every task is evicted once, jobs move, and each has the result of its whole sum.
 cat > "$dir/named.ini" << 'INI'

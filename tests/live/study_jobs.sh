@@ -1,22 +1,8 @@
 #!/bin/bash
 # usage: SOURCE=DIR study_jobs.sh PROGRAMS
 # htc-sim jobs: the example runs, a job alone takes what its messages take, a monitor spares messages, and mistakes are refused.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 
 ends 0 run "$SOURCE/examples/sim/jobs.ini" --count 500 --plot "$dir/plots"
 grep -qE '^500 jobs on 16384 nodes, 16 controllers, policy monitored' "$dir/out" || fail "no first line"
@@ -45,24 +31,12 @@ assert monitored["messages"]["mean"] < random["messages"]["mean"] and central["m
 PY
 
 # In pieces it is the same run, and so is its course.
-pieces=(jobs --nodes 65536 --count 100000 --set control.records=on)
-ends 0 "${pieces[@]}" --plot "$dir/whole" --json
-hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
-for wait in 0.1 0.2 0.4 0.8 1.6 3.2; do # a signal that comes before the program has begun ends it, and there is nothing to go on with
-    got=0
-    timeout -s INT $wait "$sim" "${pieces[@]}" --checkpoint "$dir/state" --plot "$dir/parts" --json > "$dir/out" 2> "$dir/err" || got=$?
-    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
-done
-if [ -e "$dir/state" ]; then
-    timeout -s INT $wait "$sim" resume "$dir/state" --json > "$dir/out" 2> "$dir/err" || true
-    ends 0 resume "$dir/state" --plot "$dir/parts" --json
-fi
-[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
-cmp "$dir/whole/nodes.csv" "$dir/parts/nodes.csv" || fail "in pieces it has another course"
+in_pieces 50000 nodes.csv -- jobs --nodes 16384 --count 5000 --set control.records=on
 
 # With nodes that have numbers it is the same run as with counts of them.
-ends 0 jobs --nodes 65536 --count 100000 --json
-[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "with counts it is another run than with records"
+hash=$(hash_of)
+ends 0 jobs --nodes 16384 --count 5000 --json
+[ "$(hash_of)" = "$hash" ] || fail "with counts it is another run than with records"
 
 # A log: all of its jobs, at its utilisation; and a broken one.
 log=$SOURCE/examples/sim/data/NASA-iPSC-1993-3.1-cln.first14days.swf

@@ -2,22 +2,8 @@
 # usage: SOURCE=DIR study_kvs.sh PROGRAMS
 # htc-sim kvs: the example runs, one request alone takes what its parts take, messages are those of the closed form, a run goes on from a checkpoint, and mistakes
 # are refused.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 # row NAME=VALUE...: of the run in $dir/out, to nine digits
 row() {
     python3 - "$dir/out" "$@" << 'PY'
@@ -78,20 +64,8 @@ ends 0 kvs --clients 4096 --vary store.model=csingle,ctree,dfc,dchord --seeds 1.
 cmp "$dir/one" "$dir/out" || fail "two processes come to another table than one"
 
 # A run that is stopped goes on, and comes to the same end.
-ends 0 kvs --clients 1M --requests 4 --json
-python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(r["hash"], r["time_s"], r["requests"])' "$dir/out" > "$dir/whole"
-"$sim" kvs --clients 1M --requests 4 --checkpoint "$dir/state" > "$dir/out" 2> "$dir/err" < /dev/null &
-pid=$!
-sleep 0.4
-kill -INT "$pid" 2> /dev/null || true
-wait "$pid" || [ $? = 4 ] || fail "a run that was stopped does not end with 4"
-if [ -s "$dir/state" ]; then
-    ends 0 resume "$dir/state" --json
-    python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(r["hash"], r["time_s"], r["requests"])' "$dir/out" > "$dir/parts"
-    cmp "$dir/whole" "$dir/parts" || fail "a run that goes on comes to another end"
-else
-    echo "it had ended before it was stopped: a checkpoint was not tried"
-fi
+in_pieces 150000 -- kvs --clients 65536 --requests 4
+in_pieces 20000 -- kvs --store live --clients 64 --requests 200
 
 ends 2 kvs --store nothing
 says "store.model takes csingle|ctree|dfc|dchord|live"

@@ -1,23 +1,8 @@
 #!/bin/bash
 # usage: SOURCE=DIR study_manytask.sh PROGRAMS
 # htc-sim manytask: the example with its pictures and its file of tasks, arithmetic by hand, a run in pieces, the same table from one process and two, and mistakes.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
-hash_of() { grep -oE '"hash":"[0-9a-f]+"' "$dir/out"; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 
 # The example, and the same from options.
 example=$SOURCE/examples/sim/manytask.ini
@@ -122,6 +107,7 @@ import csv, sys
 rows = list(csv.DictReader(open(sys.argv[1])))
 assert max(int(r["busy"]) for r in rows) > 3900 and int(rows[-1]["ended"]) == 80000 and all(int(r["busy"]) <= 4000 for r in rows)
 PY
+in_pieces 10000 utilisation.csv -- manytask --grids 3 --nodes 20 --cores 10 --per-core 50 --length 1s
 ends 2 manytask --grids 2 --tiles on
 says "tiles and the log of tasks are those of one grid"
 
@@ -129,16 +115,10 @@ says "tiles and the log of tasks are those of one grid"
 pieces=(manytask --nodes 200 --cores 100 --per-core 150 --length "exponential 100s" --tiles on --tasks-log)
 ends 0 "${pieces[@]}" "$dir/whole.csv" --json --plot "$dir/whole"
 hash=$(hash_of)
-for wait in 0.1 0.2 0.4 0.8 1.6 3.2; do # a signal that comes before the program has begun ends it, and there is nothing to go on with
-    got=0
-    timeout -s INT $wait "$sim" "${pieces[@]}" "$dir/parts.csv" --checkpoint "$dir/state" --json --plot "$dir/parts" > "$dir/out" || got=$?
-    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
-done
-if [ -e "$dir/state" ]; then
-    echo 'a line that the checkpoint does not know' >> "$dir/parts.csv"
-    timeout -s INT $wait "$sim" resume "$dir/state" --json > "$dir/out" || true
-    ends 0 resume "$dir/state" --json --plot "$dir/parts"
-fi
+ends 4 "${pieces[@]}" "$dir/parts.csv" --checkpoint "$dir/state" --stop-after 400000 --json --plot "$dir/parts"
+echo 'a line that the checkpoint does not know' >> "$dir/parts.csv"
+ends 4 resume "$dir/state" --stop-after 1M --json
+ends 0 resume "$dir/state" --json --plot "$dir/parts"
 [ "$(hash_of)" = "$hash" ] || fail "in pieces it is another run"
 for file in utilisation.csv tiles.svg; do
     cmp "$dir/whole/$file" "$dir/parts/$file" || fail "in pieces $file is another"

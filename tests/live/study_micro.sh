@@ -2,22 +2,8 @@
 # usage: SOURCE=DIR study_micro.sh PROGRAMS
 # htc-sim micro and clusters of htc-sim fairshare: the example runs, four systems come to what arithmetic says, clusters share the work, the exact
 # engine agrees, an interrupted run goes on, and mistakes are refused.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 
 ends 0 run "$SOURCE/examples/sim/micro.ini" --plot "$dir/plots"
 grep -qE '^4000 tasks of 10 s on 300 cores, system batch$' "$dir/out" || fail "no first line"
@@ -85,16 +71,7 @@ ends 2 "${workload[@]}" --engine exact --db on
 says "the exact engine has up to four clusters"
 
 # In pieces it is the same run.
-pieces=(micro --system db --tasks 1M --cores 10K --update 1ms)
-ends 0 "${pieces[@]}" --json
-hash=$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")
-for wait in 0.1 0.2 0.4 0.8 1.6 3.2; do # a signal that comes before the program has begun ends it, and there is nothing to go on with
-    got=0
-    timeout -s INT $wait "$sim" "${pieces[@]}" --checkpoint "$dir/state" --json > "$dir/out" || got=$?
-    [ $got = 124 ] && [ ! -e "$dir/state" ] || break
-done
-[ ! -e "$dir/state" ] || ends 0 resume "$dir/state" --json
-[ "$(grep -oE '"hash":"[0-9a-f]+"' "$dir/out")" = "$hash" ] || fail "in pieces it is another run"
+in_pieces 60000 -- micro --system db --tasks 100K --cores 10K --update 1ms
 
 ends 2 micro --system nothing
 says "micro.system takes batch|db|nodb|baseline"

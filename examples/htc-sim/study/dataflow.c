@@ -335,6 +335,7 @@ static void outcome_of(const void *run, outcome *o)
     const htc_sim_dataflow_report *r = &d->report;
     double                         span = (double)r->scale.makespan / 1e9 + d->copy_in_s, ran = (double)r->scale.makespan / 1e9;
     o->hash = r->scale.hash;
+    o->events = r->scale.events_here;
     o->done = !r->interrupted;
     o->value[EFFICIENCY] = span > 0 ? r->efficiency * ran / span : 0;
     o->value[THROUGHPUT] = span > 0 ? r->throughput * ran / span : 0;
@@ -357,7 +358,7 @@ static void outcome_of(const void *run, outcome *o)
     o->value[TAIL] = ran > 0 ? dataflow_course_tail(d, 0.5) / ran : 0;
     o->value[MEMORY] = (double)r->memory / 1048576;
     o->value[SECONDS] = d->seconds;
-    o->value[TASK_NS] = r->scale.ended ? d->seconds * 1e9 / (double)r->scale.ended : 0;
+    o->value[TASK_NS] = ns_of_each(d->seconds, r->scale.ended_here);
     snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
 }
 

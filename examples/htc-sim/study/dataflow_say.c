@@ -112,7 +112,7 @@ void dataflow_say(const void *run, int json)
     if (d->options.system == HTC_SIM_DATAFLOW_WORKERS)
         say_workers(d);
     printf("run          %" PRIu64 " events, %" PRIu64 " messages in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n", s->events, s->sent, d->seconds,
-           s->ended ? d->seconds * 1e9 / (double)s->ended : 0, (double)r->memory / 1048576, s->hash);
+           ns_of_each(d->seconds, s->ended_here), (double)r->memory / 1048576, s->hash);
     chart *c = s->makespan ? chart_of(d, "busy cores", d->course->busy) : NULL;
     if (c) {
         printf("\nbusy cores:\n");

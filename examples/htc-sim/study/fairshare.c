@@ -406,6 +406,7 @@ static void outcome_of(const void *run, outcome *o)
     const htc_sim_fairshare_report *r = &f->report;
     double                          users = 0;
     o->hash = r->scale.hash;
+    o->events = r->scale.events_here;
     o->done = !r->interrupted;
     o->value[MAKESPAN] = (double)r->scale.makespan / 1e9;
     o->value[THROUGHPUT] = r->throughput;

@@ -192,7 +192,7 @@ void fairshare_say(const void *run, int json)
            "agents       %" PRIu64 " started, %" PRIu64 " divisions\n"
            "run          %" PRIu64 " events in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n",
            r->throughput, r->efficiency, r->idle_s, r->fairness, r->agents, r->divisions, s->events, f->seconds,
-           s->ended ? f->seconds * 1e9 / (double)s->ended : 0, (double)r->memory / 1048576, s->hash);
+           ns_of_each(f->seconds, s->ended_here), (double)r->memory / 1048576, s->hash);
     if (r->held || r->died || r->completed < 1)
         printf("trouble      %" PRIu64 " held, %" PRIu64 " agents died (%.1f core seconds lost), %.4f of the tasks were completed\n", r->held, r->died, r->lost_s, r->completed);
     say_users(f);

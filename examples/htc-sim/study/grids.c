@@ -420,6 +420,7 @@ static void outcome_of(const void *run, outcome *o)
     const grids_run            *g = run;
     const htc_sim_grids_report *r = &g->report;
     o->hash = r->scale.hash;
+    o->events = r->scale.events_here;
     o->done = !r->interrupted;
     o->value[COMPLETED] = (double)r->completed;
     o->value[REJECTED] = (double)r->rejected;

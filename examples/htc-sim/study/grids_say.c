@@ -183,7 +183,7 @@ void grids_say(const void *run, int json)
         printf("run          on this machine: a process for each task\n");
     else
         printf("run          %" PRIu64 " events in %.2f s (%.0f ns an event), %.1f MiB, hash %016" PRIx64 "\n", s->events, g->seconds,
-               s->events ? g->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
+               ns_of_each(g->seconds, s->events_here), (double)r->memory / 1048576, s->hash);
     say_head("queue");
     for (size_t q = 0; q < r->n_queues; q++)
         say_result(name_of(g, q), &g->by_queue[q]);

@@ -249,6 +249,7 @@ static void outcome_of(const void *run, outcome *o)
     const htc_sim_jobs_report *r = &j->report;
     double                     granted = r->granted ? (double)r->granted : 1;
     o->hash = r->scale.hash;
+    o->events = r->scale.events_here;
     o->done = !r->interrupted;
     o->value[THROUGHPUT] = r->throughput;
     o->value[LATENCY] = 1e3 * r->latency_s;

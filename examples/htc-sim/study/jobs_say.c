@@ -130,7 +130,7 @@ void jobs_say(const void *run, int json)
         printf("run          on this machine: a process for each controller, and a store\n");
     else
         printf("run          %" PRIu64 " events in %.2f s (%.0f ns each), at most %.1f MiB, hash %016" PRIx64 "\n", s->events, j->seconds,
-               s->events ? j->seconds * 1e9 / (double)s->events : 0, (double)r->memory / 1048576, s->hash);
+               ns_of_each(j->seconds, s->events_here), (double)r->memory / 1048576, s->hash);
     chart *c = s->makespan && !j->live ? chart_of(j, 0) : NULL;
     if (c) {
         printf("\nnodes that are taken:\n");

@@ -236,6 +236,7 @@ static void outcome_of(const void *run, outcome *o)
     const kvs_study          *k = run;
     const htc_sim_kvs_report *r = &k->report;
     o->hash = r->scale.hash;
+    o->events = r->scale.events_here;
     o->done = !r->interrupted;
     o->value[THROUGHPUT] = r->throughput;
     o->value[EFFICIENCY] = r->efficiency;

@@ -145,5 +145,5 @@ void kvs_say(const void *run, int json)
     fputs(" of what it knows of the members\n", stdout);
     say_guide(k);
     printf("run          %" PRIu64 " events in %.2f s (%.0f ns each), at most %.1f MiB, hash %016" PRIx64 "\n", r->scale.events, k->seconds,
-           r->scale.events ? k->seconds * 1e9 / (double)r->scale.events : 0, (double)r->memory / 1048576, r->scale.hash);
+           ns_of_each(k->seconds, r->scale.events_here), (double)r->memory / 1048576, r->scale.hash);
 }

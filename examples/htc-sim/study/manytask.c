@@ -363,6 +363,7 @@ static void outcome_of(const void *run, outcome *o)
     const many_study              *m = run;
     const htc_sim_manytask_report *r = &m->report;
     o->hash = r->scale.hash;
+    o->events = r->scale.events_here;
     o->done = !r->interrupted;
     o->value[EFFICIENCY] = r->efficiency;
     o->value[THROUGHPUT] = r->throughput;
@@ -377,7 +378,7 @@ static void outcome_of(const void *run, outcome *o)
     o->value[BALANCED] = many_balanced_s(m);
     o->value[MEMORY] = (double)r->memory / 1048576;
     o->value[SECONDS] = m->seconds;
-    o->value[TASK_NS] = r->scale.ended ? m->seconds * 1e9 / (double)r->scale.ended : 0;
+    o->value[TASK_NS] = ns_of_each(m->seconds, r->scale.ended_here);
     snprintf(o->error.text, sizeof o->error.text, "%s", r->scale.wrong);
 }
 

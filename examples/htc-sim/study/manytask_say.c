@@ -104,7 +104,7 @@ void many_say(const void *run, int json)
     if (m->options.architecture == HTC_SIM_MANYTASK_DISTRIBUTED)
         say_stealing(m);
     printf("run          %" PRIu64 " events, %" PRIu64 " messages in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n", s->events, s->sent, m->seconds,
-           s->ended ? m->seconds * 1e9 / (double)s->ended : 0, (double)r->memory / 1048576, s->hash);
+           ns_of_each(m->seconds, s->ended_here), (double)r->memory / 1048576, s->hash);
     many_course *k = s->makespan ? many_course_of_all(m) : NULL;
     chart       *c = k ? chart_of(m, k, "busy cores", k->busy) : NULL;
     if (c) {

@@ -124,6 +124,7 @@ static void outcome_of(const void *run, outcome *o)
     const htc_sim_fairshare_report *r = &m->run->report;
     micro_figures                   f = micro_figures_of(m);
     o->hash = r->scale.hash;
+    o->events = r->scale.events_here;
     o->done = !r->interrupted;
     o->value[MAKESPAN] = f.makespan_s;
     o->value[EFFICIENCY] = f.efficiency;

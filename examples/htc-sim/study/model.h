@@ -18,6 +18,7 @@ typedef struct outcome {
     uint64_t  index; /* combination * seeds + seed */
     double    value[MEASURES_MAX];
     uint64_t  hash;
+    uint64_t  events; /* of this part of a run */
     double    seconds; /* that it took; set by htc-sim reproduce alone */
     uint32_t  done;  /* 1: it has ended; 0: interrupted, or never begun */
     uint32_t  failed;
@@ -33,6 +34,12 @@ typedef struct model_option {
 typedef struct model_preset {
     const char *key, *value;
 } model_preset;
+
+/* What one of n takes. */
+static inline double ns_of_each(double seconds, uint64_t n)
+{
+    return n ? seconds * 1e9 / (double)n : 0;
+}
 
 /* A run is the model's own struct. Whatever fails answers 0 or NULL, and error says why. */
 typedef struct model {

@@ -109,7 +109,12 @@ static int run_once(const study *y)
     w.checkpoints = y->checkpoint != NULL;
     if (!policies_are_added()) /* one's own may keep what it learns where all grids' nodes find it */
         watch_threads(&w, y->jobs);
+    w.host.stop_after = y->stop_after;
     while ((good = run_part(y, resume, &run, &w, &e)) && !study_outcome(y, run).done && !watch_stopped()) {
+        uint64_t events = study_outcome(y, run).events;
+        if (y->stop_after && events >= w.host.stop_after)
+            break;
+        w.host.stop_after -= y->stop_after ? events : 0;
         watch_go_on();
         y->model->close(run);
         resume = y->checkpoint;

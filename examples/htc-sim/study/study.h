@@ -28,6 +28,7 @@ typedef struct study {
     const char *measures; /* columns of the table, with commas between them; NULL: all */
     const char *plot; /* a folder; NULL: nothing is drawn */
     const char *resume, *checkpoint; /* files; NULL: none */
+    uint64_t    stop_after; /* events; 0: it is not stopped */
 } study;
 
 /* study_options.c: EXIT_FINE; or what to end with, and it is said: *done. argv[0] is the command. */

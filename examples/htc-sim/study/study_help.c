@@ -11,42 +11,49 @@
 #define OPTION 22 /* the column in which it is said what an option is, */
 #define COLUMN 34 /* and what a key takes */
 
-/* Of every model; the rest are its own. */
-static const char common_help[] =
-    "Of every model:\n"
-    "\n"
-    "  --seed S            of all that is drawn (1) [sim.seed]\n"
-    "  --memory SIZE       a run that needs more is refused (three quarters of this machine's)\n"
-    "                      [sim.memory]\n"
-    "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options\n"
-    "                      after it go before them\n"
-    "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
-    "  --policy-from FILE  load policies of one's own from a shared object; may be repeated\n"
-    "                      (htc_policy_file(3))\n"
-    "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be\n"
-    "                      repeated\n"
-    "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
-    "  --measures A,B,C    columns of the table of many runs (all)\n"
-    "  --jobs N, -j N      processes for these runs, threads of one (as many as there are processors)\n"
-    "  --plot DIR          write there the course of a run as CSV and SVG\n";
-static const char checkpoint_help[] =
-    "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume\n"
-    "                      FILE goes on\n";
-static const char last_help[] =
-    "  --config FILE       the same as FILE\n"
-    "  --json              one object on standard output\n"
-    "  --help              this\n"
-    "\n"
-    "Spans are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G.\n"
-    "%s has examples of FILE.ini.\n"
-    "\n"
-    "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done;\n"
-    "4: it was interrupted, and what it had is told.\n";
+/* Of which commands an option is. */
+enum { ANY_RUN, NOT_RESUMED, WITH_CHECKPOINT };
 
-static void say_common(int checkpoints)
+/* Of every model; the rest are its own. */
+static const struct {
+    int         of;
+    const char *text;
+} common_help[] = {
+    { NOT_RESUMED, "  --seed S            of all that is drawn (1) [sim.seed]\n" },
+    { ANY_RUN, "  --memory SIZE       a run that needs more is refused (three quarters of this machine's)\n"
+               "                      [sim.memory]\n" },
+    { NOT_RESUMED, "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options\n"
+                   "                      after it go before them\n"
+                   "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
+                   "  --policy-from FILE  load policies of one's own from a shared object; may be repeated\n"
+                   "                      (htc_policy_file(3))\n"
+                   "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be\n"
+                   "                      repeated\n"
+                   "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
+                   "  --measures A,B,C    columns of the table of many runs (all)\n" },
+    { ANY_RUN, "  --jobs N, -j N      processes for many runs, threads of one (as many as there are processors)\n"
+               "  --plot DIR          write there the course of a run as CSV and SVG\n" },
+    { WITH_CHECKPOINT, "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume\n"
+                       "                      FILE goes on\n"
+                       "  --stop-after N      interrupt the run by itself after so many events\n" },
+    { ANY_RUN, "  --config FILE       the same as FILE\n"
+               "  --json              one object on standard output\n"
+               "  --help              this\n" },
+    { NOT_RESUMED, "\n"
+                   "Spans are seconds, or have a unit: 250us, 64ms, 2s, 10min, 3h. Counts may end with K, M or G.\n" },
+};
+static const char last_help[] = "\n"
+                                "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done;\n"
+                                "4: it was interrupted, and what it had is told.\n";
+
+static void say_common(int resumes, int checkpoints)
 {
-    printf("\n%s%s", common_help, checkpoints ? checkpoint_help : "");
-    printf(last_help, experiments_folder());
+    for (size_t i = 0; i < sizeof common_help / sizeof *common_help; i++)
+        if (common_help[i].of == ANY_RUN || (common_help[i].of == NOT_RESUMED ? !resumes : checkpoints))
+            fputs(common_help[i].text, stdout);
+    if (!resumes)
+        printf("%s has examples of FILE.ini.\n", experiments_folder());
+    fputs(last_help, stdout);
 }
 
 static int has_option(const model *m, const char *key)
@@ -106,7 +113,8 @@ static void help_of(const model *m)
             printf("\nKeys without an option, with their defaults (--set, --vary, or SECTION and KEY in FILE.ini):\n\n");
         say_key(s);
     }
-    say_common(m->resume != NULL);
+    printf("\nOf every model:\n\n");
+    say_common(0, m->resume != NULL);
 }
 
 void study_list(void)
@@ -125,10 +133,16 @@ void study_help(const char *name)
         help_of(m);
         return;
     }
-    printf("usage: htc-sim %s [options]\n\n%s\n\nModels, each with options of its own (htc-sim MODEL --help):\n\n", strcmp(name, "resume") == 0 ? "resume FILE" : "run FILE.ini",
-           strcmp(name, "resume") == 0 ? "Goes on with a run that --checkpoint FILE has written down." :
-                                         "Runs the experiment in FILE.ini (-: standard input) by the model that it names as model in [sim].");
+    if (strcmp(name, "resume") == 0) {
+        printf("usage: htc-sim resume FILE [options]\n\nGoes on with a run that --checkpoint FILE has written down, and writes its own checkpoints there.\n"
+               "Its settings are those in FILE.\n\n");
+        say_common(1, 1);
+        return;
+    }
+    printf("usage: htc-sim run FILE.ini [options]\n\nRuns the experiment in FILE.ini (-: standard input) by the model that it names as model in [sim].\n\n"
+           "Models, each with options of its own (htc-sim MODEL --help):\n\n");
     for (const model *const *one = models; *one; one++)
         say_words((size_t)printf("  %s", (*one)->name), OPTION, (*one)->about);
-    say_common(1);
+    printf("\nOf every model:\n\n");
+    say_common(0, 1);
 }

@@ -12,12 +12,12 @@
 #include "study_command.h"
 #include "values.h"
 
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, MEASURES, COSTS, KEYS };
+enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, MEASURES, COSTS, STOP_AFTER, KEYS };
 
 static const struct option common[] = { { "set", 1, NULL, SET },       { "vary", 1, NULL, VARY },     { "seeds", 1, NULL, SEEDS }, { "jobs", 1, NULL, JOBS },
                                         { "plot", 1, NULL, PLOT },     { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG }, { "json", 0, NULL, JSON },
                                         { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "policy-from", 1, NULL, POLICY_FROM }, { "measures", 1, NULL, MEASURES },
-                                        { "costs", 1, NULL, COSTS } };
+                                        { "costs", 1, NULL, COSTS },     { "stop-after", 1, NULL, STOP_AFTER } };
 #define COMMON      (sizeof common / sizeof *common)
 #define OPTIONS_MAX 512
 
@@ -208,6 +208,8 @@ static int take(study *y, int option, char *value)
     case CHECKPOINT:
         y->checkpoint = value;
         return value[0] ? EXIT_FINE : usage("--checkpoint takes the name of a file");
+    case STOP_AFTER:
+        return value_count(value, &y->stop_after) && y->stop_after ? EXIT_FINE : usage("--stop-after takes a number of events from 1, not %s", value);
     case MEASURES:
         y->measures = value;
         return check_measures(y, value);
@@ -343,18 +345,23 @@ int study_options_read(int argc, char **argv, study *y, int *done)
     optind = 1;
     while (ends == EXIT_FINE && (option = getopt_long(argc, argv, ":j:", options, NULL)) != -1)
         ends = option == '?' || option == ':' ? usage_of_option(y->model->name, option, argv[optind - 1], options) : take(y, option, optarg);
+    int seeds_given = y->seeds > 0;
     if (ends == EXIT_FINE && y->seeds == 0) {
         y->seed = settings_count(y->base, "sim.seed");
         y->seeds = 1;
     }
     if (ends == EXIT_FINE)
         ends = check_vary(y);
-    if (ends == EXIT_FINE && y->checkpoint && !y->model->resume)
+    if (ends == EXIT_FINE && (y->checkpoint || y->stop_after) && !y->model->resume)
         ends = usage("runs of the model %s have no checkpoints", y->model->name);
+    if (ends == EXIT_FINE && y->resume && (y->n_vary || seeds_given))
+        ends = usage("a checkpoint is of one run, with the seed that it has: htc-sim resume takes neither --vary nor --seeds");
     if (ends == EXIT_FINE && y->checkpoint && policies_are_added())
         ends = usage("a checkpoint does not hold what a policy of a file remembers: without --policy-from");
     if (ends == EXIT_FINE && y->checkpoint && (y->n_vary || y->seeds > 1))
         ends = usage("a checkpoint is of one run: without --vary and --seeds");
+    if (ends == EXIT_FINE && y->stop_after && (y->n_vary || y->seeds > 1))
+        ends = usage("--stop-after is of one run: without --vary and --seeds");
     htc_error e;
     if (ends == EXIT_FINE && y->plot && !plot_folder(y->plot, &e)) { /* now, and not after hours */
         say_error(&e);
