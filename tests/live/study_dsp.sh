@@ -2,22 +2,8 @@
 # usage: SOURCE=DIR study_dsp.sh PROGRAMS
 # htc-sim dsp: the two logs and the workflow of the DawningCloud evaluation have their published figures; a log of its own is replayed; broken lines are
 # told; files are found beside the experiment. htc-sim tco has the published case.
-set -euo pipefail
-sim=$1/htc-sim
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() {
-    echo "$1"
-    exit 1
-}
-# ends STATUS ARGS...: in $dir/out and $dir/err
-ends() {
-    local want=$1 got=0
-    shift
-    "$sim" "$@" > "$dir/out" 2> "$dir/err" < /dev/null || got=$?
-    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
+# shellcheck source=tests/live/study_lib.sh
+source "$(dirname "$0")/study_lib.sh"
 
 # From another folder: the files are beside the experiment, not here.
 cd "$dir"
@@ -98,6 +84,36 @@ ends 2 dsp --set sim.sample=7s
 says "sim.sample does not divide provider.unit"
 ends 2 dsp --nodes 10
 says "raise provider.nodes"
+
+# In pieces it is the same run, and so is its course: with a log, a workflow and drawn jobs.
+for options in "--system dsp" "--system dcs" "--system ssp" "--system drp" "--shared on --grant partial --nodes 464"; do
+    # shellcheck disable=SC2086
+    in_pieces 3000 nodes.csv environments.csv -- run "$SOURCE/examples/sim/dsp.ini" $options
+done
+in_pieces 1500 nodes.csv environments.csv -- dsp --setup-delay on
+
+# Nothing goes on with another log, other settings, or a file that is damaged.
+for i in $(seq 40); do
+    echo "$i $((i * 60)) 0 600 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1"
+done > log.swf
+ends 4 dsp --trace log.swf --stop-after 30 --checkpoint state
+cp state good
+cp log.swf same.swf
+sed -i 's/ 600 / 601 /' log.swf
+ends 2 resume state
+says "log.swf: the log is not the one that the checkpoint was made with"
+says "next: put that one back, or run the experiment again"
+mv same.swf log.swf
+ends 2 resume state --nodes 481
+says "the checkpoint is not of this experiment"
+printf 'x' | dd of=state bs=1 seek=2000 conv=notrunc status=none
+ends 2 resume state
+says "state: it is damaged: its checksum does not hold"
+says "next: run the experiment again"
+head -c 5000 good > state
+ends 2 resume state
+says "state: it is damaged"
+ends 0 resume good
 
 # The published case: a cluster of its own, and leased instances.
 ends 0 tco --json

@@ -6,6 +6,7 @@
 #include "../policies.h"
 #include "values.h"
 #include "arrivals.h"
+#include "course.h"
 
 /* ---- its settings ---- */
 
@@ -105,6 +106,7 @@ static int open_tre(dsp_study *d, const char *name, settings *s, uint64_t seed, 
     if (i == DSP_TRES || strlen(name) >= sizeof w->name)
         return settings_refuse(error, HTC_ETOOBIG, i == DSP_TRES ? "there are more than 64 environments" : "the name of an environment is too long", "names have at most 47 bytes");
     snprintf(w->name, sizeof w->name, "%s", name);
+    w->place = &d->place[i];
     d->options.n_environments++;
     e->size = sizeof *e;
     e->name = w->name;
@@ -263,11 +265,16 @@ static int failed(dsp_study *d, htc_status status, const watch *w, htc_error *er
 static int dedicated(dsp_study *d, watch *w, htc_error *error)
 {
     htc_sim_provision_options o = d->options;
+    htc_scale_host            host = w->host;
+    host.stop_after = 0; /* of the run itself */
+    o.host = &host;
     o.system = HTC_SIM_PROVISION_DCS;
     o.shared = NULL;
     o.sample = NULL;
+    o.resume = o.checkpoint = NULL;
     o.n_environments = 1;
-    for (size_t i = 0; i < d->options.n_environments; i++) {
+    for (; d->compared < d->options.n_environments; d->compared++) {
+        uint32_t                             i = d->compared;
         const htc_sim_provision_environment *e = &d->environment[i];
         htc_sim_provision_report             r = { .size = sizeof r };
         o.environments = e;
@@ -281,6 +288,8 @@ static int dedicated(dsp_study *d, watch *w, htc_error *error)
             htc_status status = htc_sim_provision_run(&w->env, &o, &r, NULL, error);
             if (status != HTC_OK)
                 return failed(d, status, w, error);
+            if (r.interrupted)
+                return 1;
             d->dedicated[i] = (double)r.node_units;
         }
         d->dedicated_all += d->dedicated[i];
@@ -288,28 +297,73 @@ static int dedicated(dsp_study *d, watch *w, htc_error *error)
     return 1;
 }
 
-static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+/* In front of what the model writes, or alone when its run has ended. */
+#define KEPT_FROM  offsetof(dsp_study, has_ended)
+#define KEPT_BYTES (sizeof(dsp_study) - KEPT_FROM)
+
+static htc_status move_kept(dsp_study *d, const htc_scale_tape *tape)
+{
+    htc_status status = tape->move(tape->ctx, (char *)d + KEPT_FROM, KEPT_BYTES);
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, d->course, sizeof *d->course);
+    d->report.size = sizeof d->report;
+    d->report.scale.wrong[sizeof d->report.scale.wrong - 1] = '\0';
+    return status;
+}
+
+static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
 {
     dsp_study *d = run;
-    double     begun = watch_seconds();
-    (void)checkpoint;
+    d->resume = tape;
+    if (move_kept(d, tape) != HTC_OK || d->course->n > DSP_SAMPLES || d->course->shown > DSP_SHOWN || d->compared > d->options.n_environments)
+        return settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+    for (size_t i = 0; i < d->options.n_environments && !d->has_ended; i++)
+        if (d->environment[i].next_job && !dsp_work_goes_on(&d->work[i], error))
+            return 0;
+    return 1;
+}
+
+static int run_model(dsp_study *d, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+{
+    course_tape kept, course;
+    uint64_t    bytes = 0;
     d->options.host = &w->host;
     d->options.sample = keep;
     d->options.sample_ctx = d;
-    *error = (htc_error){ 0 };
-    uint64_t bytes = 0;
+    d->options.resume = d->resume;
+    d->options.checkpoint = d->course ? course_tape_open(&course, course_tape_open(&kept, checkpoint, (char *)d + KEPT_FROM, KEPT_BYTES), d->course, sizeof *d->course) : NULL;
     (void)htc_sim_provision_memory(&d->options, &bytes);
     watch_needs(w, bytes);
     htc_status status = htc_sim_provision_run(&w->env, &d->options, &d->report, d->result, error);
     watch_close(w);
-    d->seconds = watch_seconds() - begun;
     if (status != HTC_OK)
         return failed(d, status, w, error);
     if (d->report.interrupted)
         return 1;
     uint64_t last = d->report.node_units - (d->report.node_units < d->hour_before ? d->report.node_units : d->hour_before);
     d->hour_peak = last > d->hour_peak ? last : d->hour_peak;
-    return dedicated(d, w, error);
+    d->has_ended = 1;
+    return 1;
+}
+
+static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+{
+    dsp_study *d = run;
+    double     begun = watch_seconds();
+    int        checkpoints = w->checkpoints, good = 1;
+    *error = (htc_error){ 0 };
+    if (!d->has_ended)
+        good = run_model(d, checkpoint, w, error);
+    d->seconds = watch_seconds() - begun;
+    if (!good || !d->has_ended)
+        return good;
+    w->checkpoints = 0; /* one of these is run at a time: a checkpoint would begin it anew */
+    good = dedicated(d, w, error);
+    watch_close(w);
+    w->checkpoints = checkpoints;
+    if (good && d->compared < d->options.n_environments && checkpoint && d->course)
+        good = move_kept(d, checkpoint) == HTC_OK || settings_refuse(error, HTC_EIO, "the checkpoint could not be written", "choose a file that can be written for --checkpoint");
+    return good;
 }
 
 enum { NODE_HOURS, COMPLETED, PEAK, HOUR_PEAK, BUSY_PEAK, GRANTED, ADJUSTED, SETUP, WAIT, REJECTED, UTILISATION, SAVED, COST, DEDICATED, UNFINISHED, WORK };
@@ -343,13 +397,19 @@ static double hours(const dsp_study *d, double units)
     return units * (double)d->every / 3600e9;
 }
 
+int dsp_is_done(const dsp_study *d)
+{
+    return d->has_ended && d->compared == d->options.n_environments;
+}
+
 static void outcome_of(const void *run, outcome *o)
 {
     const dsp_study                *d = run;
     const htc_sim_provision_report *r = &d->report;
     double                          jobs = 0;
     o->hash = r->scale.hash;
-    o->done = !r->interrupted;
+    o->events = r->scale.events_here;
+    o->done = dsp_is_done(d);
     o->value[NODE_HOURS] = hours(d, (double)r->node_units);
     o->value[COMPLETED] = (double)r->completed;
     o->value[PEAK] = (double)r->peak;
@@ -452,5 +512,5 @@ static const model_option options[] = {
 static const model_preset presets[] = { { "tre.htc.type", "htc" }, { NULL, NULL } };
 
 const model dsp_model = { .name = "dsp", .about = "organisations that lease nodes of one provider, or own clusters, or let each user lease", .table = table, .options = options,
-                          .presets = presets, .measures = measures, .open = open_run, .run = run_it, .outcome = outcome_of, .value = value_of, .say = dsp_say,
+                          .presets = presets, .measures = measures, .open = open_run, .resume = resume, .run = run_it, .outcome = outcome_of, .value = value_of, .say = dsp_say,
                           .plot = dsp_plot, .close = close_run };

@@ -10,8 +10,14 @@
 #define DSP_SAMPLES 2400
 #define DSP_SHOWN   16  /* environments of a picture; those beyond the last place are added up there */
 
+/* How far a source of jobs has been asked. */
+typedef struct dsp_place {
+    uint64_t asked, print; /* print: of the jobs that it gave */
+} dsp_place;
+
 /* Where the jobs or workflows of an environment come from. */
 typedef struct dsp_work {
+    dsp_place *place;
     char      name[48], file[512]; /* of the environment; file: of the workflow */
     trace     log;                 /* its file is "": there is none */
     int       estimates;
@@ -41,21 +47,28 @@ typedef struct dsp_study {
     dsp_work                      work[DSP_TRES];
     htc_provision_setup           setup;
     htc_registry                 *registry; /* of policies by name */
+    htc_ns                        every;    /* between samples */
+    dsp_course                   *course;   /* NULL: not wanted */
+    double                        seconds;  /* that the run took here */
+    const htc_scale_tape         *resume;
+    /* What follows, and the course, is what a checkpoint has beside the model. */
+    uint32_t                      has_ended, compared; /* the run has; of dedicated clusters so many are known */
+    dsp_place                     place[DSP_TRES];
     htc_sim_provision_report      report;
     htc_sim_provision_result      result[DSP_TRES];
     double                        dedicated[DSP_TRES]; /* node-units of a dedicated cluster */
     double                        dedicated_all;
     uint64_t                      hour_peak, hour_before; /* the most node-units of one lease unit; charged when it began */
-    htc_ns                        hour_at, every;         /* every: between samples */
-    dsp_course                   *course;                 /* NULL: not wanted */
-    double                        seconds;                /* that the run took here */
+    htc_ns                        hour_at;
 } dsp_study;
 
 /* dsp_work.c. 1; 0: error says why. */
 int  dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_environment *e, htc_error *error);
 int  dsp_work_again(dsp_work *w, htc_error *error); /* from the beginning */
+int  dsp_work_goes_on(dsp_work *w, htc_error *error); /* from its place, if it has given the same until then */
 void dsp_work_close(dsp_work *w);
 
+int    dsp_is_done(const dsp_study *d); /* its dedicated clusters too */
 double dsp_setup_an_hour(const dsp_study *d); /* seconds */
 
 /* dsp_say.c */

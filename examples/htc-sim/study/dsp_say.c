@@ -119,7 +119,7 @@ static void json_run(const dsp_study *d)
            ",\"node_units\":%" PRIu64 ",\"dcs_node_units\":%.0f,\"saved\":%.6f,\"cost\":%.2f,\"peak\":%" PRIu64 ",\"peak_of_hour\":%" PRIu64 ",\"busy_peak\":%" PRIu64
            ",\"granted\":%" PRIu64 ",\"returned\":%" PRIu64 ",\"setup_s\":%.3f,\"requests\":%" PRIu64 ",\"rejected\":%" PRIu64 ",\"scans\":%" PRIu64
            ",\"held_node_s\":%.3f,\"busy_node_s\":%.3f,\"span_s\":%.3f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           dsp_systems[d->options.system], d->options.capacity, r->interrupted ? "true" : "false", r->submitted, r->completed, r->unfinished, r->refused, r->node_units, d->dedicated_all,
+           dsp_systems[d->options.system], d->options.capacity, dsp_is_done(d) ? "false" : "true", r->submitted, r->completed, r->unfinished, r->refused, r->node_units, d->dedicated_all,
            saved((double)r->node_units, d->dedicated_all), r->cost, r->peak, d->hour_peak, r->busy_peak, r->granted, r->returned, (double)r->setup_ns / 1e9, r->requests, r->rejected, r->scans,
            r->held_s, r->busy_s, (double)s->span / 1e9, s->events, r->memory, d->seconds, s->hash);
     say_text(s->wrong);
@@ -189,7 +189,9 @@ void dsp_say(const void *run, int json)
         json_run(d);
         return;
     }
-    if (r->interrupted)
+    if (d->has_ended && !dsp_is_done(d))
+        printf("interrupted while dedicated clusters were run to be compared with; of them %u of %zu are known\n", d->compared, d->options.n_environments);
+    else if (!d->has_ended)
         printf("interrupted at %.1f h of virtual time; what there was until then:\n", span);
     printf("%zu environments, system %s, %.1f h, %" PRIu64 " jobs, of which %" PRIu64 " have completed\n"
            "consumption  %.0f node-hours; dedicated clusters: %.0f, so %.1f %% are saved\n"

@@ -29,9 +29,8 @@ static const char *in(settings *s, const dsp_work *w, const char *key)
 
 /* ---- a log ---- */
 
-static htc_status next_of_log(void *ctx, htc_sim_provision_job *job)
+static htc_status next_of_log(dsp_work *w, htc_sim_provision_job *job)
 {
-    dsp_work   *w = ctx;
     htc_swf_job j;
     uint64_t    nodes;
     htc_status  status = trace_next(&w->log, &j, &nodes);
@@ -56,10 +55,9 @@ static void no_event(htc_scale *scale, void *ctx, uint32_t id)
 }
 
 /* Streams of the draws: 0 gaps, 1 lengths, 2 sizes. */
-static htc_status next_drawn(void *ctx, htc_sim_provision_job *job)
+static htc_status next_drawn(dsp_work *w, htc_sim_provision_job *job)
 {
-    dsp_work *w = ctx;
-    uint64_t  k = w->next;
+    uint64_t k = w->next;
     if (k == w->jobs)
         return HTC_AGAIN;
     w->next++;
@@ -181,6 +179,18 @@ static int open_flow(dsp_work *w, htc_error *error)
 
 /* ---- all ---- */
 
+static htc_status next_job(void *ctx, htc_sim_provision_job *job)
+{
+    dsp_work  *w = ctx;
+    htc_status status = w->log.from ? next_of_log(w, job) : next_drawn(w, job);
+    w->place->asked++;
+    if (status == HTC_OK) {
+        uint64_t numbers[] = { job->arrival, job->length, job->estimate, job->nodes };
+        w->place->print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, w->place->print);
+    }
+    return status;
+}
+
 int dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_environment *e, htc_error *error)
 {
     int mtc = settings_choice(s, in(s, w, "type")) == 1, of_log, flow;
@@ -205,7 +215,7 @@ int dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_env
         e->n_flows = 1;
         return open_flow(w, error);
     }
-    e->next_job = of_log ? next_of_log : next_drawn;
+    e->next_job = next_job;
     return of_log ? trace_open(&w->log, error) : open_drawn(w, s, error);
 }
 
@@ -214,6 +224,20 @@ int dsp_work_again(dsp_work *w, htc_error *error)
     w->next = 0;
     w->at = 0;
     return !w->log.from || trace_open(&w->log, error);
+}
+
+int dsp_work_goes_on(dsp_work *w, htc_error *error)
+{
+    dsp_place             was = *w->place;
+    htc_sim_provision_job job = { 0 };
+    htc_status            status = HTC_OK;
+    *w->place = (dsp_place){ 0 };
+    while (w->place->asked < was.asked && status == HTC_OK)
+        status = next_job(w, &job);
+    if (w->place->asked == was.asked && w->place->print == was.print)
+        return 1;
+    return w->log.from ? refuse(error, HTC_EINPUT, w->log.file, "the log is not the one that the checkpoint was made with", "put that one back, or run the experiment again") :
+                         refuse(error, HTC_ECORRUPT, w->name, "its jobs are not those of the checkpoint", "run the experiment again");
 }
 
 void dsp_work_close(dsp_work *w)
