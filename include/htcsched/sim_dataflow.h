@@ -184,6 +184,8 @@ typedef struct htc_sim_dataflow_options {
     void (*begun)(void *ctx, const htc_sim_dataflow_task *task);
     void *ctx;                  /**< handed to both */
     const htc_scale_host *host; /**< borrowed; NULL: every default */
+    const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
+    const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
 } htc_sim_dataflow_options;
 
 /** How it went. */
@@ -236,7 +238,7 @@ HTC_API htc_status htc_sim_dataflow_memory(const htc_sim_dataflow_options *optio
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL if something is missing or out of range, or what a policy chooses is; what a policy answers;
  *         HTC_ECYCLE: the graph has one; HTC_ETOOBIG: it needs more memory than host.memory_max, or more ticks than there are; HTC_EFULL: more events wait than
- *         fit; HTC_EABI; HTC_ENOMEM
+ *         fit; HTC_EFORMAT: the checkpoint is not of these options; HTC_ECORRUPT; what a tape answers; HTC_EABI; HTC_ENOMEM
  *
  * Cost: 0.2 to 1 us a task and an edge; a round some 10 ns a neighbour. 8 bytes a task, 16 one that is ready, 16 an event; some 700 bytes a node.   Since: 0.2
  */

@@ -287,5 +287,5 @@ done
 ends 0 jobs --help
 grep -qE '^  cost.latency = 100us +a span$' "$dir/out" || fail "a key without an option is not told"
 grep -q 'control.policy\]' "$dir/out" || fail "the key of an option is not told"
-ends 0 dataflow --help
-! grep -q -- --checkpoint "$dir/out" || fail "there are no checkpoints of dataflow"
+ends 0 tco --help
+! grep -q -- --checkpoint "$dir/out" || fail "there are no checkpoints of tco"

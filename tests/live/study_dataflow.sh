@@ -34,6 +34,23 @@ printf 'a: @sleep 1s\nb: @sleep 2s\nc: after=a,b @sleep 1s\n' > "$dir/three.flow
 ends 0 dataflow --shape flow --flow "$dir/three.flow" --nodes 1 --cores 2 "${free[@]}" --json
 has '"tasks":3,"edges":2,.*"makespan_s":3.00000,'
 
+# In pieces it is the same run, and so is its course: with data on its way, caches, jobs in containers and a flow that is given.
+in_pieces 9000 utilisation.csv -- run "$SOURCE/examples/sim/dataflow.ini" --per-core 50
+for options in "--system datadiff --cache 1G" "--system yarn --shape mapreduce --set cost.launch=5s --set cost.container=1s" "--links both --cache 100M --nudge 10ms"; do
+    # shellcheck disable=SC2086
+    in_pieces 1000 utilisation.csv -- dataflow --shape pipeline --nodes 10 --cores 2 --per-core 20 --output 0..1M --bandwidth 125000000 $options
+done
+in_pieces 10 utilisation.csv -- dataflow --shape flow --flow "$dir/three.flow" --nodes 3 --cores 2
+ends 4 dataflow --nodes 10 --stop-after 1000 --checkpoint "$dir/state"
+cp "$dir/state" "$dir/good"
+ends 2 resume "$dir/state" --set cost.store=7ms
+says "the checkpoint is not of this experiment"
+printf 'x' | dd of="$dir/state" bs=1 seek=3000 conv=notrunc status=none
+ends 2 resume "$dir/state"
+says "state: it is damaged: its checksum does not hold"
+says "next: run the experiment again"
+ends 0 resume "$dir/good"
+
 # Every system and policy.
 for options in "--system datadiff --cache 1G" "--system pfs" "--system active" "--locality mdl" "--locality mlb" "--locality rlds --ratio 0.1" "--locality flds --tt 1s --tt-rule move" \
     "--links both --cache 100M" "--policy two --amount one --nudge 10ms" "--shape fanout --degree 4" "--shape fanin --degree 4" "--shape mapreduce --degree 3" \

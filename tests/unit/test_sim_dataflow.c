@@ -5,6 +5,7 @@
 #include "alloc_fail.h"
 #include "dataflow_slow.h"
 #include "property.h"
+#include "reel.h"
 
 #include "htcsched/registry.h"
 
@@ -470,6 +471,97 @@ Test(sim_dataflow, a_stopped_run_says_what_it_had)
     o.host = &host;
     htc_sim_dataflow_report r = ran(&o);
     cr_expect(r.interrupted == 1 && r.scale.ended < 10000);
+}
+
+/* ---- in pieces ---- */
+
+typedef struct told {
+    uint64_t samples, tasks;
+} told;
+
+static void add_sample(void *ctx, const htc_sim_dataflow_sample *x)
+{
+    told *t = ctx;
+    t->samples = t->samples * 31 + x->at + 3 * x->busy + 5 * x->waiting + 7 * x->ready + 11 * x->ended;
+}
+
+static void add_task(void *ctx, const htc_sim_dataflow_task *x)
+{
+    told *t = ctx;
+    t->tasks = t->tasks * 31 + x->number + 3 * x->node + 5 * x->taken + 7 * x->begin + 11 * x->end + 13 * x->read_bytes + 17 * x->moved_bytes;
+}
+
+/* Whatever the cuts are, tasks, samples, what was counted and the hash are those of the whole run. */
+Test(sim_dataflow, goes_on_from_a_checkpoint_to_the_same_end)
+{
+    uint64_t cuts = 0, systems[5] = { 0 }, cached = 0, freed = 0;
+    PROPERTY (rng, 1500) {
+        any_run        a;
+        told           whole = { 0 }, parts = { 0 };
+        reel           from = { 0 }, to = { 0 };
+        htc_scale_tape resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &from }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &to };
+        htc_scale_host host = { .size = sizeof host };
+        draw_run(&rng, &a);
+        a.o.begun = add_task;
+        a.o.sample = add_sample;
+        a.o.sample_ns = 1 + htc_rng_below(&rng, 200 * HTC_MS);
+        a.o.ctx = &whole;
+        htc_sim_dataflow_report r = ran(&a.o), part = { .interrupted = 1 };
+        a.o.ctx = &parts;
+        a.o.host = &host;
+        a.o.checkpoint = &checkpoint;
+        for (; part.interrupted; cuts += part.interrupted) {
+            host.stop_after = 1 + htc_rng_below(&rng, r.scale.events);
+            part = ran(&a.o);
+            HOLDS(!part.interrupted || part.scale.events_here == host.stop_after);
+            free(from.data);
+            from = to;
+            to = (reel){ 0 };
+            a.o.resume = &resume;
+        }
+        HOLDS(part.scale.hash == r.scale.hash && part.scale.events == r.scale.events && memcmp(&whole, &parts, sizeof whole) == 0);
+        HOLDS(part.rounds == r.rounds && part.steals == r.steals && part.stolen == r.stolen && part.nudges == r.nudges && part.pushed == r.pushed && part.freed == r.freed);
+        HOLDS(part.read_bytes == r.read_bytes && part.cached_bytes == r.cached_bytes && part.moved_bytes == r.moved_bytes && part.scale.sent == r.scale.sent);
+        HOLDS(part.turnaround_s == r.turnaround_s && part.held_s == r.held_s && part.cv == r.cv && part.efficiency == r.efficiency && part.memory == r.memory);
+        systems[a.o.system]++;
+        cached += part.cached_bytes > 0;
+        freed += part.freed > 0;
+        free(from.data);
+        free(to.data);
+    }
+    cr_expect(cuts > 50 && systems[0] && systems[1] && systems[2] && systems[3] && systems[4] && cached && freed);
+}
+
+/* Cut short it is HTC_EIO, and of other options HTC_EFORMAT. */
+Test(sim_dataflow, refuses_what_is_no_checkpoint_of_the_experiment)
+{
+    reel                     strip = { 0 };
+    htc_scale_tape           resume = { .size = sizeof resume, .reads = 1, .move = reel_read, .ctx = &strip }, checkpoint = { .size = sizeof checkpoint, .move = reel_write, .ctx = &strip };
+    htc_scale_host           host = { .size = sizeof host, .stop_after = 3000 };
+    htc_sim_dataflow_options o = with_data();
+    htc_sim_dataflow_report  r = { .size = sizeof r };
+    htc_error                e = { 0 };
+    o.host = &host;
+    o.checkpoint = &checkpoint;
+    cr_assert(eq(int, htc_sim_dataflow_run(NULL, &o, &r, &e), HTC_OK) && r.interrupted);
+    size_t whole = strip.len;
+    strip.ends = whole / 2;
+    strip.len = 0;
+    cr_expect(eq(int, htc_sim_dataflow_run(NULL, &o, &r, &e), HTC_ENOSPC) && strstr(e.text, "could not be written") != NULL);
+    strip.ends = strip.len = 0;
+    cr_assert(eq(int, htc_sim_dataflow_run(NULL, &o, &r, &e), HTC_OK) && strip.len == whole);
+    o.checkpoint = NULL;
+    o.resume = &resume;
+    o.host = NULL;
+    for (strip.len = 0; strip.len < whole; strip.len += 1 + strip.len / 7) { /* cut short anywhere */
+        strip.at = 0;
+        cr_assert(eq(int, htc_sim_dataflow_run(NULL, &o, &r, &e), HTC_EIO), "%zu bytes", strip.len);
+    }
+    strip.len = whole;
+    strip.at = 0;
+    o.store_ns = 7 * HTC_MS;
+    cr_expect(eq(int, htc_sim_dataflow_run(NULL, &o, &r, &e), HTC_EFORMAT) && strstr(e.text, "not of this experiment") != NULL);
+    free(strip.data);
 }
 
 Test(sim_dataflow, what_is_out_of_range_is_refused)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../policies.h"
+#include "course.h"
 #include "values.h"
 
 /* ---- its settings ---- */
@@ -292,13 +293,23 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 
 /* ---- a run ---- */
 
+static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
+{
+    dataflow_study *d = run;
+    d->options.resume = tape;
+    if (tape->move(tape->ctx, d->course, sizeof *d->course) == HTC_OK && d->course->n <= DATAFLOW_SAMPLES && d->course->every)
+        return 1;
+    return settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
+}
+
 static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
 {
     dataflow_study *d = run;
+    course_tape     tape;
     double          begun = watch_seconds();
     htc_ns          bound = 0;
-    (void)checkpoint;
     d->options.host = &w->host;
+    d->options.checkpoint = course_tape_open(&tape, checkpoint, d->course, sizeof *d->course);
     d->options.sample = dataflow_course_keep;
     d->options.ctx = d;
     *error = (htc_error){ 0 };
@@ -399,5 +410,5 @@ static const model_option options[] = {
 static const model_preset presets[] = { { NULL, NULL } };
 
 const model dataflow_model = { .name = "dataflow", .about = "tasks that wait for tasks and read what these made, on nodes that steal, or with a dispatcher", .table = table, .options = options,
-                               .presets = presets, .measures = measures, .open = open_run, .run = run_it, .outcome = outcome_of, .say = dataflow_say, .plot = dataflow_plot,
+                               .presets = presets, .measures = measures, .open = open_run, .resume = resume, .run = run_it, .outcome = outcome_of, .say = dataflow_say, .plot = dataflow_plot,
                                .close = close_run };

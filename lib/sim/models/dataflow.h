@@ -162,6 +162,11 @@ static inline int htc__dataflow_is_central(const flow *m)
 /* What is the same for the whole run, but for the engine. The graph is to be closed, whatever is answered. */
 htc_status htc__dataflow_known(const htc_env *env, const htc_sim_dataflow_options *options, flow *m, htc_error *error);
 
+/* ---- dataflow_tape.c ---- */
+
+/* Write, or read into a run that was opened and not begun. HTC_EFORMAT: of other options; HTC_ECORRUPT; what the tape answers. */
+htc_status htc__dataflow_tape(flow *m, const htc_scale_tape *tape);
+
 /* ---- dataflow_graph.c ---- */
 
 htc_status htc__dataflow_graph_open(flow *m, htc_error *error); /* sets tasks, edges, phases */
@@ -192,6 +197,8 @@ int      htc__dataflow_is_contended(const flow *m);
 /* What a task of this node made is there. */
 void     htc__dataflow_made(flow *m, uint32_t node, uint32_t task);
 void     htc__dataflow_next_phase(flow *m);
+/* Put all copies of nodes into the table anew. */
+void     htc__dataflow_table(flow *m);
 /* What is made goes to the file system, from tick at on: when it is there. */
 uint64_t htc__dataflow_written(flow *m, uint64_t bytes, uint64_t at);
 uint64_t htc__dataflow_transfer(double rate, uint64_t bytes); /* ticks */

@@ -119,6 +119,18 @@ static void drop_copy(flow *m, uint32_t c)
     m->copy_free = c;
 }
 
+void htc__dataflow_table(flow *m)
+{
+    for (uint32_t i = 0; i < m->buckets; i++)
+        m->bucket[i] = FLOW_NONE;
+    for (uint32_t i = 0; i < m->nodes && m->buckets; i++)
+        for (uint32_t c = m->node[i].newest; c != FLOW_NONE; c = m->copy[c].older) {
+            uint32_t *at = bucket_of(m, i, m->copy[c].object);
+            m->copy[c].chain = *at;
+            *at = c;
+        }
+}
+
 /* There is room for one more, and twice as many buckets if they are full. 0: no memory. */
 static int room_for_copy(flow *m)
 {
@@ -137,13 +149,7 @@ static int room_for_copy(flow *m)
     htc__free(&m->env, m->bucket, m->buckets * sizeof *bucket);
     m->bucket = bucket;
     m->buckets = m->copies_room = room;
-    for (uint32_t i = 0; i < room; i++)
-        bucket[i] = FLOW_NONE;
-    for (uint32_t c = 0; c < m->copies; c++) { /* none is free */
-        uint32_t *at = bucket_of(m, m->copy[c].node, m->copy[c].object);
-        m->copy[c].chain = *at;
-        *at = c;
-    }
+    htc__dataflow_table(m);
     return 1;
 }
 

@@ -208,7 +208,7 @@ static int open_tables(flow *m)
     m->node = htc__alloc(&m->env, m->nodes * sizeof *m->node);
     m->core = htc__alloc_raw(&m->env, m->cores * sizeof *m->core);
     m->waits = htc__alloc_raw(&m->env, m->tasks * sizeof *m->waits);
-    m->where = htc__alloc_raw(&m->env, places(m));
+    m->where = htc__alloc(&m->env, places(m));
     m->holder = htc__alloc_raw(&m->env, 2 * m->nodes * sizeof *m->holder);
     m->asked = htc__alloc_raw(&m->env, m->nodes * sizeof *m->asked);
     m->load = htc__alloc_raw(&m->env, m->nodes * sizeof *m->load);
@@ -411,9 +411,15 @@ static htc_status check_memory(flow *m, htc_error *error)
 
 static htc_status run_model(flow *m, htc_sim_dataflow_report *r, htc_error *error)
 {
-    htc__dataflow_begin(m);
-    htc_status status = htc_scale_run(m->scale);
+    htc_status status = HTC_OK;
+    if (!m->options.resume)
+        htc__dataflow_begin(m);
+    else if ((status = htc__dataflow_tape(m, m->options.resume)) != HTC_OK)
+        return htc__error(error, status, "the checkpoint is not of this experiment");
+    status = htc_scale_run(m->scale);
     r->interrupted = status == HTC_AGAIN;
+    if (r->interrupted && m->options.checkpoint && (status = htc__dataflow_tape(m, m->options.checkpoint)) != HTC_OK)
+        return htc__error(error, status, "the checkpoint could not be written");
     if (status < 0)
         return htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
     return HTC_OK;

@@ -227,6 +227,10 @@ htc_status htc__prov_tape(prov *m, const htc_scale_tape *tape)
         status = tape->move(tape->ctx, found, sizeof found);
     if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
         status = HTC_EFORMAT;
+    uint64_t peak = m->memory_peak;
+    if (status == HTC_OK)
+        status = tape->move(tape->ctx, &peak, sizeof peak);
+    m->memory_peak = peak > m->memory_peak ? peak : m->memory_peak;
     if (status == HTC_OK)
         status = move_state(m, tape);
     if (status == HTC_OK && tape->reads)
