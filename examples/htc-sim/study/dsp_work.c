@@ -184,10 +184,8 @@ static htc_status next_job(void *ctx, htc_sim_provision_job *job)
     dsp_work  *w = ctx;
     htc_status status = w->log.from ? next_of_log(w, job) : next_drawn(w, job);
     w->place->asked++;
-    if (status == HTC_OK) {
-        uint64_t numbers[] = { job->arrival, job->length, job->estimate, job->nodes };
-        w->place->print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, w->place->print);
-    }
+    if (status == HTC_OK) /* so that another log is noticed; nobody tries to hide one */
+        w->place->print = (w->place->print + job->arrival + job->length * 3 + job->estimate * 5 + job->nodes) * UINT64_C(0xd1342543de82ef95);
     return status;
 }
 
