@@ -17,13 +17,12 @@ static uint64_t message(const flow *m, uint64_t from, uint64_t to)
     return from == to ? 0 : m->hop_load;
 }
 
-/* Node asks the member that has a task's record at this tick: when the change is durable, and which member that is. */
+/* Node asks the member that has a task's record at this tick: when the change is durable, and which member that is. The caller counts the messages. */
 static uint64_t ask_store(flow *m, uint32_t node, uint32_t task, uint64_t at, uint32_t *member)
 {
     *member = (uint32_t)((htc__scale_draw(m->records_stream, task) >> 32) * m->nodes >> 32);
     flow_node *v = &m->node[*member];
     uint64_t   begin = at + message(m, node, *member);
-    htc__scale_messages(m->scale, 2, 2, 0);
     begin = begin > v->store_free ? begin : v->store_free;
     v->store_free = begin + m->store;
     return v->store_free + m->commit;
@@ -105,6 +104,14 @@ static void hears(flow *m, uint32_t task)
     htc__dataflow_ready(m, task);
 }
 
+/* The store was told, and its member tells the task's home. */
+static void told(flow *m, uint32_t task)
+{
+    if (m->waits[task] && !htc__dataflow_is_central(m))
+        htc__scale_messages(m->scale, 0, 2, 0);
+    hears(m, task);
+}
+
 /* ---- it begins ---- */
 
 /* It has all that it reads at that tick. */
@@ -116,9 +123,20 @@ static void runs(flow *m, uint32_t core, uint64_t at)
     m->now.work += (double)length;
     m->now.held += (double)(at + length - c->taken);
     (void)htc_scale_start(m->scale, core, at - now, length);
+    if (htc__dataflow_is_central(m)) { /* the dispatcher hears of its end */
+        htc__scale_messages(m->scale, 1, 0, 0);
+        c->asked++;
+    }
     if (m->options.begun)
         m->options.begun(m->options.ctx, &(htc_sim_dataflow_task){ .size = sizeof(htc_sim_dataflow_task), .number = c->task, .node = core / m->options.cores, .taken = c->taken * tick,
                                                                    .begin = at * tick, .end = (at + length) * tick, .read_bytes = c->needed, .moved_bytes = c->moved });
+}
+
+/* What was on its way to it is there. */
+static void has_come(flow *m, flow_core *c)
+{
+    htc__scale_messages(m->scale, 0, c->asked, 0);
+    c->asked = 0;
 }
 
 /* A transfer begins when the one before it is over: others may take the links in between. Behind what is read, at step n, is what is written. */
@@ -127,12 +145,13 @@ void htc__dataflow_fetch_next(flow *m, uint32_t core)
     flow_core *c = &m->core[core];
     uint64_t   now = htc__dataflow_now(m), at = now;
     uint32_t   node = core / m->options.cores, n = htc__dataflow_inputs(m, c->task), writes = m->options.system == HTC_SIM_DATAFLOW_PFS && m->has_data;
+    has_come(m, c);
     while (c->step < n + writes) {
         if (at > now && (c->step == n || htc__dataflow_is_far(m, node, &m->in[c->step]))) {
             (void)htc_scale_at(m->scale, at, core);
             return;
         }
-        at = c->step == n ? htc__dataflow_written(m, htc__dataflow_size(m, c->task), at) : htc__dataflow_fetch(m, node, &m->in[c->step], at, &c->moved);
+        at = c->step == n ? htc__dataflow_written(m, c, htc__dataflow_size(m, c->task), at) : htc__dataflow_fetch(m, node, c, &m->in[c->step], at);
         c->step++;
     }
     runs(m, core, at);
@@ -154,7 +173,7 @@ void htc__dataflow_start(flow *m, uint32_t core, uint32_t task, uint64_t delay)
         return;
     }
     for (uint32_t k = 0; k < n; k++)
-        at = htc__dataflow_fetch(m, node, &m->in[k], at, &c->moved);
+        at = htc__dataflow_fetch(m, node, c, &m->in[k], at);
     runs(m, core, at);
 }
 
@@ -196,6 +215,7 @@ static void tell_child(flow *m, uint32_t child, uint64_t at)
     uint64_t heard = at;
     if (!htc__dataflow_is_central(m)) {
         heard = ask_store(m, node, child, at, &member);
+        htc__scale_messages(m->scale, 2, 0, 0);
         heard += message(m, member, htc__dataflow_home(m, child));
     }
     (void)htc_scale_at(m->scale, heard, (uint32_t)(m->task_id + child));
@@ -205,8 +225,10 @@ static void tell_children(flow *m, uint32_t node, uint32_t task)
 {
     uint32_t member = node;
     uint64_t at = htc__dataflow_now(m) + m->hop_load;
-    if (!htc__dataflow_is_central(m))
+    if (!htc__dataflow_is_central(m)) {
         at = ask_store(m, node, task, htc__dataflow_now(m), &member) + message(m, member, node);
+        htc__scale_messages(m->scale, 2, 2, 0); /* there is no event for the answer: the children are told at that tick */
+    }
     m->teller = node;
     if (m->phases == 0) {
         htc__dataflow_children(m, task, tell_child, at);
@@ -251,6 +273,7 @@ static void ends(flow *m, uint32_t core)
     uint32_t   i = core / m->options.cores, task = c->task;
     flow_node *v = &m->node[i];
     htc__scale_end(m->scale);
+    has_come(m, c);
     m->now.ended++;
     m->now.end_sum += (double)htc__dataflow_now(m);
     v->ended++;
@@ -331,7 +354,7 @@ void htc__dataflow_event(htc_scale *scale, void *ctx, uint32_t id)
         else
             htc__dataflow_nudged(m, node);
     } else if (id < m->run_id) {
-        hears(m, (uint32_t)(id - m->task_id));
+        told(m, (uint32_t)(id - m->task_id));
     } else {
         run_event(m, (uint32_t)(id - m->run_id));
     }

@@ -54,6 +54,7 @@ typedef struct flow_core {
     uint64_t needed, moved, taken; /* bytes; the tick at which the task took it */
     uint32_t task, next;           /* next: of the idle ones of its node */
     uint32_t step;                 /* of what the task reads, it is about to fetch this; FLOW_NONE: it runs */
+    uint32_t asked;                /* messages for it that have no event but its next one */
 } flow_core;
 
 typedef struct flow_node {
@@ -69,6 +70,7 @@ typedef struct flow_node {
     uint32_t     idle, idle_first;              /* cores */
     uint32_t     other, failures;
     uint32_t     phase, nudged;                 /* of the thief */
+    uint32_t     answers, reserved;             /* that it waits for, until its victim is told */
 } flow_node;
 
 /* A copy of an object. */
@@ -190,8 +192,8 @@ uint32_t htc__dataflow_inputs(flow *m, uint32_t task);
 int      htc__dataflow_has(const flow *m, uint32_t node, const flow_input *in); /* it lies there or is cached */
 /* Does it come from elsewhere? */
 int      htc__dataflow_is_far(const flow *m, uint32_t node, const flow_input *in);
-/* Fetch it, from tick at on: from when on it is there; moved: bytes that came from elsewhere. */
-uint64_t htc__dataflow_fetch(flow *m, uint32_t node, const flow_input *in, uint64_t at, uint64_t *moved);
+/* Fetch it for a core of a node, from tick at on: from when on it is there. The core counts bytes that come from elsewhere, and messages. */
+uint64_t htc__dataflow_fetch(flow *m, uint32_t node, flow_core *c, const flow_input *in, uint64_t at);
 /* Transfers wait for each other. */
 int      htc__dataflow_is_contended(const flow *m);
 /* What a task of this node made is there. */
@@ -200,7 +202,7 @@ void     htc__dataflow_next_phase(flow *m);
 /* Put all copies of nodes into the table anew. */
 void     htc__dataflow_table(flow *m);
 /* What is made goes to the file system, from tick at on: when it is there. */
-uint64_t htc__dataflow_written(flow *m, uint64_t bytes, uint64_t at);
+uint64_t htc__dataflow_written(flow *m, flow_core *c, uint64_t bytes, uint64_t at);
 uint64_t htc__dataflow_transfer(double rate, uint64_t bytes); /* ticks */
 
 /* ---- dataflow.c ---- */

@@ -114,8 +114,9 @@ void htc__dataflow_dispatched(flow *m)
         task = ring_take(&m->queue);
         core = ring_take(&m->free_cores);
     }
-    htc__scale_messages(m->scale, 2, 2, 0); /* the task, and later its end */
+    htc__scale_messages(m->scale, 1, 0, 0);
     htc__dataflow_start(m, core, task, m->options.system == HTC_SIM_DATAFLOW_YARN ? m->hop_load + m->hop_task : m->hop_task);
+    m->core[core].asked++;
     htc__dataflow_central_work(m);
 }
 

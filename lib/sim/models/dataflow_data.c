@@ -195,11 +195,12 @@ static uint64_t later(uint64_t a, uint64_t b)
 }
 
 /* A request goes to where the object is, which comes back. From when on the object is there, if it is asked for at tick at. */
-static uint64_t from_node(flow *m, uint32_t node, const flow_input *in, uint64_t at)
+static uint64_t from_node(flow *m, uint32_t node, flow_core *c, const flow_input *in, uint64_t at)
 {
     flow_node *source = &m->node[in->node], *v = &m->node[node];
     uint64_t   asked = at + m->hop_load, take = htc__dataflow_transfer(m->tick_bytes, in->bytes), begin = asked;
-    htc__scale_messages(m->scale, 2, 2, 0);
+    htc__scale_messages(m->scale, 2, 0, 0);
+    c->asked += 2;
     if (m->options.links != HTC_SIM_DATAFLOW_FREE)
         begin = later(begin, source->out_free);
     if (m->options.links == HTC_SIM_DATAFLOW_BOTH)
@@ -209,17 +210,18 @@ static uint64_t from_node(flow *m, uint32_t node, const flow_input *in, uint64_t
     return begin + take + htc_scale_ticks(m->scale, m->options.latency_ns);
 }
 
-static uint64_t from_file_system(flow *m, uint64_t bytes, uint64_t at)
+static uint64_t from_file_system(flow *m, flow_core *c, uint64_t bytes, uint64_t at)
 {
     uint64_t begin = later(at + m->hop_load, m->now.pfs_free), take = htc__dataflow_transfer(m->pfs_tick_bytes, bytes);
-    htc__scale_messages(m->scale, 2, 2, 0);
+    htc__scale_messages(m->scale, 2, 0, 0);
+    c->asked += 2;
     m->now.pfs_free = begin + take;
     return begin + take + htc_scale_ticks(m->scale, m->options.latency_ns);
 }
 
-uint64_t htc__dataflow_written(flow *m, uint64_t bytes, uint64_t at)
+uint64_t htc__dataflow_written(flow *m, flow_core *c, uint64_t bytes, uint64_t at)
 {
-    return bytes ? from_file_system(m, bytes, at) : at;
+    return bytes ? from_file_system(m, c, bytes, at) : at;
 }
 
 int htc__dataflow_is_contended(const flow *m)
@@ -235,30 +237,30 @@ int htc__dataflow_is_far(const flow *m, uint32_t node, const flow_input *in)
 }
 
 /* What is on its way to a node counts as there. */
-static uint64_t fetch_far(flow *m, uint32_t node, const flow_input *in, uint64_t at)
+static uint64_t fetch_far(flow *m, uint32_t node, flow_core *c, const flow_input *in, uint64_t at)
 {
     int is_file = in->object != FLOW_NONE && in->object >= m->tasks, system = (int)m->options.system;
     m->now.moved_bytes += in->bytes;
-    at = system == HTC_SIM_DATAFLOW_PFS || (system == HTC_SIM_DATAFLOW_DATADIFF && is_file) ? from_file_system(m, in->bytes, at) : from_node(m, node, in, at);
+    at = system == HTC_SIM_DATAFLOW_PFS || (system == HTC_SIM_DATAFLOW_DATADIFF && is_file) ? from_file_system(m, c, in->bytes, at) : from_node(m, node, c, in, at);
     if (system != HTC_SIM_DATAFLOW_PFS && m->options.cache_bytes)
         keep_copy(m, node, in);
     return at;
 }
 
-uint64_t htc__dataflow_fetch(flow *m, uint32_t node, const flow_input *in, uint64_t at, uint64_t *moved)
+uint64_t htc__dataflow_fetch(flow *m, uint32_t node, flow_core *c, const flow_input *in, uint64_t at)
 {
-    uint32_t c;
+    uint32_t copy;
     m->now.read_bytes += in->bytes;
     if (htc__dataflow_is_far(m, node, in)) {
-        *moved += in->bytes;
-        return fetch_far(m, node, in, at);
+        c->moved += in->bytes;
+        return fetch_far(m, node, c, in, at);
     }
     if (in->bytes == 0)
         return at;
-    if (in->node != node && m->options.system != HTC_SIM_DATAFLOW_ACTIVE && (c = copy_of(m, node, in->object)) != FLOW_NONE) {
+    if (in->node != node && m->options.system != HTC_SIM_DATAFLOW_ACTIVE && (copy = copy_of(m, node, in->object)) != FLOW_NONE) {
         m->now.cached_bytes += in->bytes;
-        unlink_copy(m, c);
-        link_copy(m, c);
+        unlink_copy(m, copy);
+        link_copy(m, copy);
     } else {
         m->now.local_bytes += in->bytes;
     }

@@ -341,18 +341,21 @@ static double ideal_turnaround(const flow *m)
 
 static void check(const flow *m, htc_sim_dataflow_report *r)
 {
-    uint64_t counted = 0, queued = m->queue.n, over = 0;
+    uint64_t counted = 0, queued = m->queue.n, over = 0, thieves = 0; /* thieves: for which something is to happen */
     for (uint64_t i = 0; i < m->nodes; i++) {
         const flow_node *v = &m->node[i];
         counted += v->ended;
         queued += v->local.n + v->shared.n + v->loot.n;
         over += v->cached > m->options.cache_bytes;
+        thieves += v->phase != FLOW_IDLE_NONE && v->phase != FLOW_RESTING;
     }
     if (r->scale.wrong[0])
         return;
     if (counted != r->scale.ended || (!r->interrupted && (queued || m->now.waiting || m->now.ready)))
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "nodes have ended %llu of %llu tasks, %llu are queued, and %llu wait", (unsigned long long)counted,
                  (unsigned long long)r->scale.ended, (unsigned long long)queued, (unsigned long long)m->now.waiting);
+    else if (!r->interrupted && thieves)
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu nodes wait for an answer in the end, and none is on its way", (unsigned long long)thieves);
     else if (m->now.read_bytes != m->now.local_bytes + m->now.cached_bytes + m->now.moved_bytes || over)
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu bytes were read, and %llu found; %llu caches are too full", (unsigned long long)m->now.read_bytes,
                  (unsigned long long)(m->now.local_bytes + m->now.cached_bytes + m->now.moved_bytes), (unsigned long long)over);

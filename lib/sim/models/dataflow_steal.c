@@ -104,7 +104,8 @@ static void hear_loads(flow *m, uint32_t i)
         return;
     }
     m->now.rounds++;
-    htc__scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
+    htc__scale_messages(m->scale, 2 * (uint64_t)n, n, 0); /* the questions have arrived, the answers are on their way */
+    v->answers = n;
     for (uint32_t k = 0; k < n; k++)
         m->load[k] = m->node[m->asked[k]].shared.n;
     if (m->options.in_turn)
@@ -119,7 +120,7 @@ static void hear_loads(flow *m, uint32_t i)
     step_at(m, i, FLOW_TOLD, begun + trip + m->hop_load);
 }
 
-/* The victim hears of it. Those with least input go. */
+/* The victim hears of it: all answers were there before that. Those with least input go. */
 static void give(flow *m, uint32_t i)
 {
     flow_node *thief = &m->node[i], *v = &m->node[thief->other];
@@ -129,7 +130,7 @@ static void give(flow *m, uint32_t i)
         htc_scale_fail(m->scale, status);
     for (uint64_t k = 0; k < amount; k++)
         htc__dataflow_put(m, &thief->loot, htc__dataflow_queue_last(&v->shared));
-    htc__scale_messages(m->scale, 1, 1, 0);
+    htc__scale_messages(m->scale, 1, thief->answers + UINT64_C(1), 0);
     htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
     step_at(m, i, FLOW_BACK, htc__dataflow_now(m) + (amount ? m->give + m->hop_task : m->hop_load));
 }
@@ -151,8 +152,7 @@ static void settle(flow *m, uint32_t i)
     for (uint32_t k = 0; k < got; k++)
         htc__dataflow_put(m, &v->shared, v->loot.at[k]);
     v->loot.n = 0;
-    if (other != FLOW_NONE)
-        htc__scale_messages(m->scale, 0, 1, 0);
+    htc__scale_messages(m->scale, 0, other == FLOW_NONE ? v->answers : 1, 0);
     m->now.steals += got > 0;
     m->now.stolen += got;
     htc_status status = htc_steal_settle(&t, &m->steal, htc__dataflow_now_ns(m), got ? other : HTC_STEAL_NOBODY, got);

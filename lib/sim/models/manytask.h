@@ -30,7 +30,7 @@ typedef struct many_node {
     uint32_t more, last; /* other spans, the second and the last; MANY_NONE: none */
     uint32_t idle;       /* cores */
     uint32_t other;      /* who is robbed */
-    uint32_t loot;       /* spans that are on their way; MANY_NONE: none */
+    uint32_t loot;       /* spans that are on their way; MANY_NONE: none. Until the victim is told: how many answers are */
     uint16_t failures;
     uint8_t  phase : 4, nudged : 4;
     uint8_t  group;

@@ -92,7 +92,7 @@ static void send_down(many *m, uint32_t c)
     uint32_t child = freest_child(m, &m->chief[c]);
     m->chief[child].load++;
     htc__scale_messages(m->scale, 1, 0, 0);
-    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_task, htc__many_chief_id(m, child, MANY_ARRIVED));
+    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_task, htc__many_chief_id(m, child, MANY_ARRIVED));
 }
 
 /* The end of the task is known here, and its core free, when its result has arrived: it runs as much later as the result is on its way. */

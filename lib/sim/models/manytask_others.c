@@ -26,7 +26,7 @@ static void notify(many *m, uint32_t c)
         chief->free--;
         htc__many_seat_busy(m, i, m->seat[i].busy + 1);
         htc__scale_messages(m->scale, 2, 0, 0);
-        (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + 2 * way_to(m, i, m->options.load_bytes), htc__many_id(m, i, MANY_STEP));
+        (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + 2 * way_to(m, i, m->options.load_bytes), htc__many_id(m, i, MANY_STEP));
     }
 }
 
@@ -45,7 +45,7 @@ static void hand_on(many *m)
     m->chief[0].queue--;
     submit_next(m);
     htc__scale_messages(m->scale, 1, 0, 0);
-    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_task, htc__many_chief_id(m, c, MANY_ARRIVED));
+    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_task, htc__many_chief_id(m, c, MANY_ARRIVED));
 }
 
 /* The end is known, and the executor idle, when the result has arrived: the task runs as much later as the result is on its way. */
@@ -130,6 +130,12 @@ static void falkon_ends(many *m, uint32_t i)
 
 /* ---- Sparrow: schedulers that probe some nodes, and push ---- */
 
+static uint32_t probed(const many *m, const many_chief *chief)
+{
+    uint64_t wanted = m->options.probes * chief->queue;
+    return (uint32_t)(wanted < m->nodes ? wanted : m->nodes);
+}
+
 static void next_batch(many *m, uint32_t c)
 {
     many_chief *chief = &m->chief[c];
@@ -139,22 +145,22 @@ static void next_batch(many *m, uint32_t c)
     chief->queue = m->options.placed < left ? m->options.placed : left;
     chief->load = m->now.placed;
     m->now.placed += chief->queue;
-    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_load, htc__many_chief_id(m, c, MANY_DISPATCHED));
+    htc__scale_messages(m->scale, probed(m, chief), 0, 0);
+    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + m->hop_load, htc__many_chief_id(m, c, MANY_DISPATCHED));
 }
 
 /* Waiting tasks less idle cores, as the nodes say when the question reaches them; each task goes to the least, of equals to the first that was asked. */
 static void sparrow_probed(many *m, uint32_t c)
 {
     const many_chief *chief = &m->chief[c];
-    uint64_t          wanted = m->options.probes * chief->queue;
-    uint32_t          n = (uint32_t)(wanted < m->nodes ? wanted : m->nodes), *target = m->ring + chief->ring;
+    uint32_t          n = probed(m, chief), *target = m->ring + chief->ring;
     htc_rng           rng = { htc_scale_hash(m->scale, (MANY_SCHEDULERS + (m->grid << 16) + c) << 2 | MANY_THIEVES, chief->load) };
     htc_status        status = htc_steal_pick(&rng, (uint32_t)m->nodes + 1, (uint32_t)m->nodes, n, m->asked);
     if (status != HTC_OK) {
         htc_scale_fail(m->scale, status);
         return;
     }
-    htc__scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
+    htc__scale_messages(m->scale, n, n, 0); /* the questions have arrived, the answers are on their way */
     for (uint32_t k = 0; k < n; k++)
         m->load[k] = m->waiting[m->asked[k]] + (uint64_t)HTC_SIM_MANYTASK_CORES_MAX - m->node[m->asked[k]].idle;
     for (uint64_t t = 0; t < chief->queue; t++) {
@@ -176,7 +182,7 @@ static void sparrow_placed(many *m, uint32_t c)
         htc__many_send_one(m, i, chief->load + t);
         (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + m->hop_task, htc__many_id(m, i, MANY_STEP));
     }
-    htc__scale_messages(m->scale, chief->queue, 0, 0);
+    htc__scale_messages(m->scale, chief->queue, probed(m, chief), 0);
     next_batch(m, c);
 }
 
@@ -185,13 +191,13 @@ static void sparrow_placed(many *m, uint32_t c)
 static void ask_queue(many *m, uint32_t i, uint64_t after)
 {
     htc__scale_messages(m->scale, 1, 0, 0);
-    (void)htc_scale_at(m->scale, htc__scale_time(m->scale) + after + m->hop_load, htc__many_id(m, i, MANY_STEP));
+    (void)htc_scale_at(m->scale, htc_scale_now(m->scale) + after + m->hop_load, htc__many_id(m, i, MANY_STEP));
 }
 
 /* The question has arrived at a server. The core of one that finds nothing is done: the next batch is there before the queue is empty. */
 static void cloudkon_asked(many *m, uint32_t i)
 {
-    uint64_t now = htc__scale_time(m->scale), left = m->now.submitted - m->now.started;
+    uint64_t now = htc_scale_now(m->scale), left = m->now.submitted - m->now.started;
     htc__scale_messages(m->scale, 1, 1, 0);
     if (left == 0) {
         htc__scale_messages(m->scale, 0, 1, 0);
@@ -208,7 +214,7 @@ static void cloudkon_asked(many *m, uint32_t i)
 /* It has ended: its state goes to the store, and when that is answered the core asks for the next one. */
 static void cloudkon_ends(many *m, uint32_t i)
 {
-    htc__scale_messages(m->scale, 2, 3, 0);
+    htc__scale_messages(m->scale, 2, 3, 0); /* the task had come; the store is told, and answers: that has no event of its own */
     m->seat[i].ended++;
     m->seat[i].busy--;
     ask_queue(m, i, m->hop_task + m->store + m->hop_load);

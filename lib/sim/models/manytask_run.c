@@ -584,7 +584,7 @@ static double spread(const many *all, uint64_t ended)
 }
 
 /* The ticks of all lengths together; and the other counts. */
-static double add_up(const many *all, htc_sim_manytask_report *r, uint64_t *ended, uint64_t *counted, uint64_t *waiting)
+static double add_up(const many *all, htc_sim_manytask_report *r, uint64_t *ended, uint64_t *counted, uint64_t *waiting, uint64_t *thieves)
 {
     double work = 0;
     for (const many *m = all; m < all + copies(all); m++) {
@@ -596,6 +596,7 @@ static double add_up(const many *all, htc_sim_manytask_report *r, uint64_t *ende
         for (uint64_t i = 0; i < m->nodes && m == m->home; i++) {
             *counted += ended_of(m, i);
             *waiting += m->waiting ? m->waiting[i] : 0;
+            *thieves += m->node && m->node[i].phase != MANY_IDLE_NONE && m->node[i].phase != MANY_RESTING;
             if (ended)
                 ended[m->first_node + i] = ended_of(m, i);
         }
@@ -605,12 +606,12 @@ static double add_up(const many *all, htc_sim_manytask_report *r, uint64_t *ende
 
 static void tell(many *all, htc_sim_manytask_report *r, uint64_t *ended)
 {
-    uint64_t counted = 0, waiting = 0;
+    uint64_t counted = 0, waiting = 0, thieves = 0; /* thieves: for which something is to happen */
     htc_scale_report_get(all->scale, &r->scale);
     (void)memory_of(all, &r->memory);
     r->nodes = all->nodes * all->options.grids;
     r->cores = all->cores * all->options.grids;
-    double work = add_up(all, r, ended, &counted, &waiting), span = (double)r->scale.makespan / 1e9, tick = (double)all->options.tick_ns / 1e9;
+    double work = add_up(all, r, ended, &counted, &waiting, &thieves), span = (double)r->scale.makespan / 1e9, tick = (double)all->options.tick_ns / 1e9;
     double ideal = work * tick / (all->power * all->options.grids), longest_task = (double)r->scale.longest / 1e9;
     ideal = ideal > longest_task ? ideal : longest_task;
     r->cv = spread(all, counted);
@@ -622,6 +623,8 @@ static void tell(many *all, htc_sim_manytask_report *r, uint64_t *ended)
     if (!r->scale.wrong[0] && (counted != r->scale.ended || (!r->interrupted && waiting)))
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "nodes have ended %llu of %llu tasks, and %llu wait", (unsigned long long)counted,
                  (unsigned long long)r->scale.ended, (unsigned long long)waiting);
+    else if (!r->scale.wrong[0] && !r->interrupted && thieves)
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu nodes wait for an answer in the end, and none is on its way", (unsigned long long)thieves);
 }
 
 static htc_status check_memory(many *m, htc_error *error)

@@ -324,7 +324,7 @@ static void hear_loads(many *m, uint32_t i)
         return;
     }
     m->now.rounds++;
-    htc__scale_messages(m->scale, 2 * (uint64_t)n, 2 * (uint64_t)n, 0);
+    htc__scale_messages(m->scale, 2 * (uint64_t)n, n, 0); /* the questions have arrived, the answers are on their way */
     for (uint32_t k = 0; k < n; k++)
         m->load[k] = m->waiting[m->asked[k]];
     for (uint32_t k = 0; k < n && o->shape.x; k++) {
@@ -334,7 +334,7 @@ static void hear_loads(many *m, uint32_t i)
     }
     if (o->in_turn)
         trip = o->shape.x ? in_turn : n * trip;
-    v->loot = MANY_NONE;
+    v->loot = n;
     v->other = MANY_NONE;
     if (htc_steal_victim(m->load, n, &place_of) != HTC_OK) {
         step_at(m, i, MANY_BACK, begun + trip);
@@ -346,18 +346,18 @@ static void hear_loads(many *m, uint32_t i)
     step_at(m, i, MANY_TOLD, begun + trip + (hops == 1 ? m->hop_load : htc__many_message(m, hops, o->load_bytes)));
 }
 
-/* The victim hears of it. */
+/* The victim hears of it: all answers were there before that. */
 static void give(many *m, uint32_t i)
 {
     many_node *thief = &m->node[i], *v = &m->node[thief->other];
-    uint64_t   amount = 0;
+    uint64_t   amount = 0, answers = thief->loot;
     htc_status status = m->waiting[thief->other] ? htc_steal_give(&m->steal, m->waiting[thief->other], v->idle, &amount) : HTC_OK;
     if (status != HTC_OK)
         htc_scale_fail(m->scale, status);
     thief->loot = take_last(m, v, amount);
     if (amount)
         m->waiting[thief->other] -= amount;
-    htc__scale_messages(m->scale, 1, 1, 0);
+    htc__scale_messages(m->scale, 1, answers + 1, 0);
     htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
     uint32_t hops = htc__many_hops(m, thief->other, i);
     double   bytes = amount ? m->options.task_bytes + (double)m->options.each_bytes * (double)(amount - 1) : m->options.load_bytes;
@@ -373,6 +373,8 @@ static void settle(many *m, uint32_t i)
     uint64_t        got = 0, now = htc__scale_time(m->scale);
     uint32_t        loot = v->loot, other = v->other;
     htc_steal_thief t = thief_of(m, i, HTC_NEVER);
+    htc__scale_messages(m->scale, 0, other == MANY_NONE ? loot : 1, 0);
+    loot = other == MANY_NONE ? MANY_NONE : loot;
     while (loot != MANY_NONE) {
         many_span s = m->home->span[loot];
         drop_span(m, loot);
@@ -380,8 +382,6 @@ static void settle(many *m, uint32_t i)
         got += s.n;
         loot = s.next;
     }
-    if (other != MANY_NONE)
-        htc__scale_messages(m->scale, 0, 1, 0);
     if (got)
         m->waiting[i] += got;
     m->now.steals += got > 0;
