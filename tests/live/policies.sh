@@ -124,5 +124,11 @@ for what in flow jobs; do
     ends 2 "${command[@]}" --policy-from "$good" --policy-from "$good"
     says "there is a steal policy called counting already"
 done
-ends 2 fairshare --users 2 --policy-from "$good" --checkpoint "$dir/state"
+for model in kvs grids fairshare micro tco; do
+    ends 2 $model --policy-from "$good"
+    says "the model $model has no policy that a file can bring: --policy-from is for dataflow, dsp, flow, jobs, manytask"
+    ends 0 $model --help
+    grep -q policy-from "$dir/out" && fail "$model --help has --policy-from"
+done
+ends 2 jobs --policy-from "$good" --checkpoint "$dir/state"
 says "a checkpoint does not hold what a policy of a file remembers"

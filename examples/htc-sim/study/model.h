@@ -65,6 +65,7 @@ typedef struct model {
 
 extern const model *const models[]; /* the last is NULL */
 const model *model_of(const char *name); /* NULL: there is none */
+int model_has_policies(const model *m);  /* 1: a key of it takes the name of a policy, which may be of a file */
 extern const model dataflow_model;
 extern const model dsp_model;
 extern const model fairshare_model;

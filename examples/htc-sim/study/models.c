@@ -23,3 +23,11 @@ const model *model_of(const char *name)
             return *m;
     return NULL;
 }
+
+int model_has_policies(const model *m)
+{
+    for (const setting *s = m->table; s->name; s++)
+        if (s->kind == SET_POLICY)
+            return 1;
+    return 0;
+}

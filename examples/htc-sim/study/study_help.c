@@ -12,7 +12,7 @@
 #define COLUMN 34 /* and what a key takes */
 
 /* Of which commands an option is. */
-enum { ANY_RUN, NOT_RESUMED, WITH_CHECKPOINT };
+enum { ANY_RUN, NOT_RESUMED, WITH_CHECKPOINT, WITH_POLICIES };
 
 /* Of every model; the rest are its own. */
 static const struct {
@@ -24,10 +24,10 @@ static const struct {
                "                      [sim.memory]\n" },
     { NOT_RESUMED, "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options\n"
                    "                      after it go before them\n"
-                   "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n"
-                   "  --policy-from FILE  load policies of one's own from a shared object; may be repeated\n"
-                   "                      (htc_policy_file(3))\n"
-                   "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be\n"
+                   "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n" },
+    { WITH_POLICIES, "  --policy-from FILE  load policies of one's own from a shared object; may be repeated\n"
+                     "                      (htc_policy_file(3))\n" },
+    { NOT_RESUMED, "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be\n"
                    "                      repeated\n"
                    "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
                    "  --measures A,B,C    columns of the table of many runs (all)\n" },
@@ -46,10 +46,12 @@ static const char last_help[] = "\n"
                                 "Ends with 0; 1: a run was not conserved; 2: it was called wrongly; 3: it could not be done;\n"
                                 "4: it was interrupted, and what it had is told.\n";
 
-static void say_common(int resumes, int checkpoints)
+/* m NULL: any model; resumes: of htc-sim resume. */
+static void say_common(const model *m, int resumes)
 {
+    const int is_of[] = { [ANY_RUN] = 1, [NOT_RESUMED] = !resumes, [WITH_CHECKPOINT] = !m || m->resume, [WITH_POLICIES] = !resumes && (!m || model_has_policies(m)) };
     for (size_t i = 0; i < sizeof common_help / sizeof *common_help; i++)
-        if (common_help[i].of == ANY_RUN || (common_help[i].of == NOT_RESUMED ? !resumes : checkpoints))
+        if (is_of[common_help[i].of])
             fputs(common_help[i].text, stdout);
     if (!resumes)
         printf("%s has examples of FILE.ini.\n", experiments_folder());
@@ -114,7 +116,7 @@ static void help_of(const model *m)
         say_key(s);
     }
     printf("\nOf every model:\n\n");
-    say_common(0, m->resume != NULL);
+    say_common(m, 0);
 }
 
 void study_list(void)
@@ -136,7 +138,7 @@ void study_help(const char *name)
     if (strcmp(name, "resume") == 0) {
         printf("usage: htc-sim resume FILE [options]\n\nGoes on with a run that --checkpoint FILE has written down, and writes its own checkpoints there.\n"
                "Its settings are those in FILE.\n\n");
-        say_common(1, 1);
+        say_common(NULL, 1);
         return;
     }
     printf("usage: htc-sim run FILE.ini [options]\n\nRuns the experiment in FILE.ini (-: standard input) by the model that it names as model in [sim].\n\n"
@@ -144,5 +146,5 @@ void study_help(const char *name)
     for (const model *const *one = models; *one; one++)
         say_words((size_t)printf("  %s", (*one)->name), OPTION, (*one)->about);
     printf("\nOf every model:\n\n");
-    say_common(0, 1);
+    say_common(NULL, 0);
 }

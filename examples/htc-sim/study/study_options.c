@@ -286,6 +286,19 @@ static int take_checkpoint(study *y, const char *file)
     return refuse(&e);
 }
 
+/* Policies of files have to have a key in which their names may stand. */
+static int check_policies(const model *m)
+{
+    char   names[200];
+    size_t n = 0;
+    if (!policies_are_added() || model_has_policies(m))
+        return EXIT_FINE;
+    for (const model *const *one = models; *one && n < sizeof names; one++)
+        if (model_has_policies(*one))
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", (*one)->name);
+    return usage("the model %s has no policy that a file can bring: --policy-from is for %s", m->name, names);
+}
+
 /* The file, before the options that change what it says. */
 static int take_file(study *y, const char *command, const char *file)
 {
@@ -350,6 +363,8 @@ int study_options_read(int argc, char **argv, study *y, int *done)
         y->seed = settings_count(y->base, "sim.seed");
         y->seeds = 1;
     }
+    if (ends == EXIT_FINE)
+        ends = check_policies(y->model);
     if (ends == EXIT_FINE)
         ends = check_vary(y);
     if (ends == EXIT_FINE && (y->checkpoint || y->stop_after) && !y->model->resume)
