@@ -327,7 +327,8 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
     error->status = status;
-    snprintf(error->hint, sizeof error->hint, "%s",
+    if (!error->hint[0])
+        snprintf(error->hint, sizeof error->hint, "%s",
              status == HTC_ETOOBIG ? "give it fewer tasks, or raise sim.memory or sim.tick" : d->options.system == HTC_SIM_DATAFLOW_YARN ? "yarn runs the shapes bag, mapreduce and phases" : "change its settings");
     return 0;
 }

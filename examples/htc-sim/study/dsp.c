@@ -254,7 +254,8 @@ static int failed(dsp_study *d, htc_status status, const watch *w, htc_error *er
     error->status = status;
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
-    snprintf(error->hint, sizeof error->hint, "%s",
+    if (!error->hint[0])
+        snprintf(error->hint, sizeof error->hint, "%s",
              status == HTC_ETOOBIG && w->host.memory_max ? "make it smaller, or raise sim.memory or sim.tick" :
              status == HTC_ENOFIT                        ? "raise provider.nodes, or lower B or nodes of the environments" :
                                                            "change its settings");

@@ -348,7 +348,8 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
         return many_log_close(m, error);
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
-    snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG ? "give it fewer nodes or cores, or raise sim.memory or sim.tick" : "change its settings");
+    if (!error->hint[0])
+        snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG ? "give it fewer nodes or cores, or raise sim.memory or sim.tick" : "change its settings");
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/util.h"
 #include "htcsched/sim_dataflow.h"
+#include "sim/models/asked.h"
 #include "sim/scale/scale_private.h"
 
 #define FLOW_NONE UINT32_MAX
@@ -98,6 +99,9 @@ typedef struct flow {
     htc_sim_dataflow_options options;
     htc_steal_options        steal;
     htc_locality_options     locality;
+    asked_steal              asked_thief;
+    asked_locality           asked_place;
+    char                     answer[ASKED_TEXT]; /* of a policy, that is not allowed; "": there was none */
     htc_scale               *scale;
     flow_phase               phase[HTC_SIM_DATAFLOW_PHASES_MAX];
     uint32_t                 phases; /* 0: the graph has none */

@@ -283,6 +283,8 @@ static htc_status open_model(flow *m, htc_error *error)
         return status;
     if (!open_tables(m))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
+    m->steal.policy = htc__asked_steal(&m->asked_thief, m->steal.policy, m->answer);
+    m->locality.policy = htc__asked_locality(&m->asked_place, m->locality.policy, m->nodes, m->answer);
     for (uint32_t i = 0; i < m->nodes && status == HTC_OK; i++)
         status = open_node(m, i);
     if (status != HTC_OK)
@@ -423,6 +425,8 @@ static htc_status run_model(flow *m, htc_sim_dataflow_report *r, htc_error *erro
     r->interrupted = status == HTC_AGAIN;
     if (r->interrupted && m->options.checkpoint && (status = htc__dataflow_tape(m, m->options.checkpoint)) != HTC_OK)
         return htc__error(error, status, "the checkpoint could not be written");
+    if (status < 0 && m->answer[0])
+        return htc__asked_error(error, status, m->answer);
     if (status < 0)
         return htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
     return HTC_OK;

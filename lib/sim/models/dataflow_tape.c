@@ -33,7 +33,7 @@ static uint64_t mix_policies(uint64_t print, const flow *m)
     const htc_locality_options *l = &m->locality;
     uint64_t numbers[] = { s->poll_ns, s->poll_ns_max, s->at_ceiling, s->neighbours, s->degree, s->amount, s->near_workers, s->hops, s->shape.x, s->shape.y, s->shape.z, s->shape.wrap,
                            l->tt_rule, l->bytes_per_s, l->ratio, l->tt_ns, l->tt_ns_min, l->tt_ns_max, l->tt_ns_small, l->window_ns, l->tail };
-    const char *names[] = { s->policy ? s->policy->name : "random", l->policy ? l->policy->name : "flds" };
+    const char *names[] = { s->policy && s->policy->name ? s->policy->name : "random", l->policy && l->policy->name ? l->policy->name : "flds" };
     print = mix(print, numbers, sizeof numbers);
     return mix(mix(print, names[0], strlen(names[0])), names[1], strlen(names[1]));
 }

@@ -8,6 +8,7 @@
 #include "core/codec.h"
 #include "htcsched/record.h"
 #include "htcsched/sim_jobs.h"
+#include "sim/models/asked.h"
 #include "sim/scale/scale_private.h"
 
 #define JOBS_NONE UINT32_MAX
@@ -69,6 +70,9 @@ typedef struct jobs_arena {
 typedef struct jobs {
     htc_env              env;
     htc_sim_jobs_options options;
+    asked_balance        asked_place;
+    asked_fit            asked_order;
+    char                 answer[ASKED_TEXT]; /* of a policy, that is not allowed; "": there was none */
     htc_scale           *scale;
     uint32_t             parts, slots_max; /* slots_max: ids of slots; then one for each controller's pulls, and one for the monitor or the central controller */
     jobs_part           *part;

@@ -26,6 +26,7 @@ static void serve(jobs *m)
         htc_scale_mark(m->scale, job.id);
         htc_scale_at(m->scale, htc__jobs_now(m) + cost(m, job.nodes), m->slots_max + m->parts);
     } else if (status != HTC_AGAIN) {
+        htc__asked_fit_refused(&m->asked_order);
         htc_scale_fail(m->scale, status);
     }
 }

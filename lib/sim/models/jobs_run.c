@@ -160,7 +160,7 @@ static htc_status open_controllers(jobs *m)
     htc__jobs_arena_open(m);
     if (status == HTC_OK && !m->arena.data)
         status = HTC_ENOMEM;
-    b.policy = o->policy;
+    b.policy = htc__asked_balance(&m->asked_place, o->policy, m->answer);
     b.partitions = m->parts;
     b.tries = o->tries;
     b.wait_ns = o->wait_ns;
@@ -198,7 +198,7 @@ static htc_status open_model(jobs *m, htc_error *error)
         status = open_controllers(m);
     if (status == HTC_OK && o->central) {
         htc_fit_options f = HTC_FIT_OPTIONS_INIT;
-        f.policy = o->fit;
+        f.policy = htc__asked_fit(&m->asked_order, o->fit, m->answer);
         f.nodes = (uint32_t)m->usable;
         f.jobs_max = HTC_FIT_JOBS_MAX;
         status = htc_fit_create(&m->env, &f, &m->fit);
@@ -352,6 +352,8 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
         r.interrupted = status == HTC_AGAIN;
         if (r.interrupted && m.options.checkpoint && (status = htc__jobs_tape(&m, m.options.checkpoint)) != HTC_OK)
             htc__error(error, status, "the checkpoint could not be written");
+        else if (status < 0 && m.answer[0])
+            htc__asked_error(error, status, m.answer);
         else if (status < 0)
             htc__error(error, status, "the run cannot go on: %s", m.wrong[0] ? m.wrong : status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
         status = status == HTC_AGAIN ? HTC_OK : status;

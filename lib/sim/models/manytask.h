@@ -3,6 +3,7 @@
 #define HTC_SIM_MODELS_MANYTASK_H
 
 #include "htcsched/sim_manytask.h"
+#include "sim/models/asked.h"
 #include "sim/scale/scale_private.h"
 
 #define MANY_NONE  UINT32_MAX
@@ -74,6 +75,8 @@ typedef struct many {
     htc_env                  env;
     htc_sim_manytask_options options;
     htc_steal_options        steal;
+    asked_steal              asked_policy;
+    char                     answer[ASKED_TEXT]; /* of the policy, that is not allowed; "": there was none */
     htc_scale               *scale;
     many_group               group[255];
     uint64_t                 nodes, cores, chiefs, levels;

@@ -428,6 +428,7 @@ static htc_status open_grids(many *all, htc_error *error)
     for (uint32_t g = 0; g < all->options.grids && status == HTC_OK; g++) {
         all[g].scale = &all->scale->run->part[g];
         all[g].home = &all[g];
+        all[g].steal.policy = htc__asked_steal(&all[g].asked_policy, all[g].steal.policy, all[g].answer);
         status = open_grid(&all[g], error);
     }
     return status;
@@ -442,6 +443,8 @@ static htc_status open_parts(many *all, htc_error *error)
         all[p].now = (struct many_state){ .span_free = MANY_NONE };
         all[p].asked = NULL;
         all[p].load = NULL;
+        if (all->steal.policy == &all->asked_policy.policy) /* a policy of one's own is asked by several threads, each with a text of its own */
+            all[p].steal.policy = htc__asked_steal(&all[p].asked_policy, &all->asked_policy.of, all[p].answer);
     }
     for (uint32_t p = 1; p < all->options.parts; p++) {
         all[p].asked = htc__alloc_raw(&all->env, all->nodes * sizeof *all->asked);
@@ -478,7 +481,7 @@ static uint64_t print_of(const many *m)
         print = htc_hash64((htc_bytes){ &m->group[i], sizeof m->group[i] }, print);
     if (o->lengths)
         print = htc_hash64((htc_bytes){ o->lengths, o->n_lengths * sizeof *o->lengths }, print);
-    if (m->steal.policy)
+    if (m->steal.policy && m->steal.policy->name)
         print = htc_hash64((htc_bytes){ m->steal.policy->name, strlen(m->steal.policy->name) }, print);
     return print;
 }
@@ -662,6 +665,9 @@ static htc_status run_model(many *m, const head *found, htc_sim_manytask_report 
     r->interrupted = status == HTC_AGAIN;
     if (r->interrupted && m->options.checkpoint && (status = write_model(m)) != HTC_OK)
         return htc__error(error, status, "the checkpoint could not be written");
+    for (uint32_t g = 0; status < 0 && g < copies(m); g++)
+        if (m[g].answer[0])
+            return htc__asked_error(error, status, m[g].answer);
     if (status < 0)
         return htc__error(error, status, "the run cannot go on: %s", status == HTC_ETOOBIG ? "it takes more ticks than there are; make them longer" : htc_strerror(status));
     return HTC_OK;

@@ -36,6 +36,8 @@ void htc__prov_fail(prov *m, htc_status status, const char *format, ...)
         m->why.status = m->too_big ? HTC_ETOOBIG : status;
         vsnprintf(m->why.text, sizeof m->why.text, format, args);
         va_end(args);
+        if (m->answer[0])
+            (void)htc__asked_error(&m->why, m->why.status, m->answer);
     }
     htc_scale_fail(m->scale, m->why.status);
 }
@@ -151,6 +153,8 @@ void htc__prov_start_jobs(prov *m, prov_environment *e)
     htc_status  status;
     while ((status = htc_fit_next(e->fit, htc__prov_now(m), &job)) == HTC_OK)
         htc__prov_begin_job(m, (uint32_t)job.id);
+    if (status != HTC_AGAIN)
+        htc__asked_fit_refused(&e->asked_order);
     if (status != HTC_AGAIN)
         htc__prov_fail(m, status, "the scheduler answers: %s", htc_strerror(status));
 }

@@ -5,6 +5,7 @@
 #include "sim/scale/scale_private.h"
 #include "htcsched/dag.h"
 #include "htcsched/sim_provision.h"
+#include "sim/models/asked.h"
 
 #define PROV_NONE UINT32_MAX /* no slot, no workflow */
 
@@ -51,6 +52,7 @@ typedef struct prov_done {
 typedef struct prov_environment {
     htc_sim_provision_environment o;
     htc_provision_options         book_options;
+    asked_fit                     asked_order;
     htc_ns                        unit;
     uint64_t                      limit; /* no job is larger */
     htc_provision *book; /* NULL: shared, or DRP */
@@ -110,6 +112,8 @@ typedef struct prov {
     htc_provision *book; /* shared */
     htc_fit_policy policies[2]; /* of jobs, of workflows */
     htc_error      why; /* of the first failure */
+    asked_granter  asked_grant;
+    char           answer[ASKED_TEXT]; /* of a policy, that is not allowed; "": there was none */
     /* What follows, and slots, environments, list, done, book and engine, is what a checkpoint has. */
     uint32_t pass_wanted, pass_pending; /* pending: it is an event, since others happen at this tick before it */
     uint32_t slots, free_slot; /* slots: that were ever used */

@@ -112,7 +112,7 @@ static htc_status open_environment(prov *m, prov_environment *e)
     if (status != HTC_OK || system == HTC_SIM_PROVISION_DRP)
         return status;
     const htc_fit_policy *policy = e->o.fit ? e->o.fit : &m->policies[flows];
-    return htc_fit_create(&m->env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = policy, .jobs_max = m->options.active_max, .nodes = (uint32_t)u.owned },
+    return htc_fit_create(&m->env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = htc__asked_fit(&e->asked_order, policy, m->answer), .jobs_max = m->options.active_max, .nodes = (uint32_t)u.owned },
                           &e->fit);
 }
 
@@ -150,6 +150,7 @@ static htc_status open_model(prov *m, htc_error *error)
     if (status != HTC_OK)
         return htc__error(error, status, "the host is not one");
     m->tick_ns = m->options.tick_ns;
+    m->options.granter = htc__asked_granter(&m->asked_grant, m->options.granter, m->answer);
     m->capacity = m->options.system == HTC_SIM_PROVISION_DSP || m->options.system == HTC_SIM_PROVISION_SSP ? m->options.capacity : UINT64_MAX; /* else nobody's */
     m->n = m->live = n;
     m->slots_max = (uint32_t)m->options.active_max;
@@ -351,6 +352,8 @@ static htc_status run_model(prov *m, htc_sim_provision_report *r, htc_error *err
     r->interrupted = status == HTC_AGAIN;
     if (r->interrupted && m->options.checkpoint && (status = htc__prov_tape(m, m->options.checkpoint)) != HTC_OK)
         return htc__error(error, status, "the checkpoint could not be written");
+    if (status < 0 && m->answer[0])
+        return htc__asked_error(error, status, m->answer);
     if (status < 0 && m->why.status != HTC_OK)
         return htc__error(error, status, "%s", m->why.text);
     if (status < 0)
