@@ -69,6 +69,10 @@ r = json.load(open("out"))
 e = r["environments"][0]
 assert r["completed"] == 2 and r["node_units"] == 2 * 2 + 4 and e["bad_lines"] == 1, r  # an hour to the second is two
 PY
+printf '; a comment\n' > empty.swf
+ends 2 dsp --trace empty.swf
+says "empty.swf: there are no jobs in it"
+says "next: give a log with jobs"
 ends 2 dsp --trace nowhere.swf
 says "nowhere.swf"
 ends 2 dsp --set tre.htc.type=mtc

@@ -48,6 +48,16 @@ run = json.load(open(sys.argv[1]))
 assert run["ended"] == 2604 and run["wrong"] == "" and 0.37 < run["utilisation"] < 0.38, run
 PY
 done
+# A log of weeks has some jobs an hour; one without jobs is a mistake.
+ends 0 jobs --nodes 128 --partition 32 --policy central --trace "$log" --tick 1ms
+has '^throughput   7\.[0-9][0-9] jobs a hour$'
+printf '; a comment\n' > "$dir/empty.swf"
+ends 2 jobs --nodes 128 --trace "$dir/empty.swf"
+says "empty.swf: there are no jobs in it"
+says "next: give a log with jobs"
+printf '1 0 0 -1 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n' > "$dir/empty.swf"
+ends 2 jobs --nodes 128 --trace "$dir/empty.swf"
+says "empty.swf: none of its 1 jobs can be run"
 printf '1 0 0 60 200 -1 -1 8 60 -1 1 3 -1 -1 -1 -1 -1 -1\n' > "$dir/log.swf"
 ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf"
 says "job 0 of the source needs 200 nodes, of which there are 128"

@@ -238,7 +238,7 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
 }
 
 enum { THROUGHPUT, LATENCY, MESSAGES, MESSAGES_ALL, CONFLICTS, STEALS, ROUNDS, UTILISATION, MAKESPAN, UP_TO_1, UP_TO_5, UP_TO_80, WHOLE };
-static const measure measures[] = { [THROUGHPUT] = { "jobs_per_s", 2 },  [LATENCY] = { "latency_ms", 2 },   [MESSAGES] = { "messages", 2 },
+static const measure measures[] = { [THROUGHPUT] = { "jobs_per_s", 5 },  [LATENCY] = { "latency_ms", 2 },   [MESSAGES] = { "messages", 2 },
                                     [MESSAGES_ALL] = { "messages_all", 2 }, [CONFLICTS] = { "conflicts", 4 }, [STEALS] = { "steals", 2 },
                                     [ROUNDS] = { "rounds", 3 },          [UTILISATION] = { "utilisation", 4 }, [MAKESPAN] = { "makespan_s", 3 },
                                     [UP_TO_1] = { "up_to_1", 4 },        [UP_TO_5] = { "up_to_5", 4 },       [UP_TO_80] = { "up_to_80", 4 },

@@ -103,6 +103,20 @@ static void json_run(const jobs_study *j)
     printf("}\n");
 }
 
+/* In a unit that shows three digits. */
+static void say_rate(double a_second)
+{
+    static const struct {
+        const char *name;
+        double      seconds;
+    } units[] = { { "second", 1 }, { "minute", 60 }, { "hour", 3600 }, { "day", 86400 } };
+    size_t u = 0;
+    while (u < 3 && a_second * units[u].seconds < 1)
+        u++;
+    double rate = a_second * units[u].seconds;
+    printf("throughput   %.*f jobs a %s\n", rate < 10 ? 2 : rate < 100 ? 1 : 0, rate, units[u].name);
+}
+
 void jobs_say(const void *run, int json)
 {
     const jobs_study          *j = run;
@@ -115,11 +129,10 @@ void jobs_say(const void *run, int json)
     if (r->interrupted)
         printf("interrupted at %.3f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
     printf("%" PRIu64 " jobs on %" PRIu32 " nodes, %" PRIu32 " controller%s, policy %s\n"
-           "makespan     %.3f s, %" PRIu64 " jobs have ended\n"
-           "throughput   %.2f jobs a second\n"
-           "latency      %.3f ms from a job's submission until it has its nodes, at most %.3f ms\n",
-           s->submitted, j->options.nodes, r->controllers, r->controllers == 1 ? "" : "s", j->policy, (double)s->makespan / 1e9, s->ended, r->throughput,
-           1e3 * r->latency_s, 1e3 * r->latency_max_s);
+           "makespan     %.3f s, %" PRIu64 " jobs have ended\n",
+           s->submitted, j->options.nodes, r->controllers, r->controllers == 1 ? "" : "s", j->policy, (double)s->makespan / 1e9, s->ended);
+    say_rate(r->throughput);
+    printf("latency      %.3f ms from a job's submission until it has its nodes, at most %.3f ms\n", 1e3 * r->latency_s, 1e3 * r->latency_max_s);
     if (!j->options.central)
         printf("messages     %.2f a job until then, %.2f in all; %" PRIu64 " of the monitor and its readers\n"
                "swaps        %" PRIu64 ", of which %.2f %% met another value\n"

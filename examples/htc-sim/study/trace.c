@@ -1,6 +1,7 @@
 #include "trace.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,7 +23,7 @@ static int refuse(const trace *t, htc_error *e, htc_status status, const char *t
 int trace_open(trace *t, htc_error *error)
 {
     htc_swf_options o = { .size = sizeof o, .name = t->file, .read = read_file };
-    t->skipped = t->bad = 0;
+    t->skipped = t->bad = t->taken = 0;
     memset(t->week, 0, sizeof t->week);
     t->error = (htc_error){ 0 };
     if (!t->from && !(t->from = fopen(t->file, "rb")))
@@ -51,6 +52,20 @@ htc_ns trace_ns(double seconds)
     return seconds > 0 ? (htc_ns)(seconds * 1e9 + 0.5) : 0;
 }
 
+/* Nothing to run is a mistake of whoever named the file. */
+static htc_status is_empty(trace *t)
+{
+    t->error = (htc_error){ .status = HTC_EINPUT };
+    if (t->skipped)
+        snprintf(t->error.text, sizeof t->error.text, "none of its %" PRIu64 " jobs can be run: they do not say how large or how long they are, or are not wanted", t->skipped);
+    else if (t->bad)
+        snprintf(t->error.text, sizeof t->error.text, "it has no jobs, and %" PRIu64 " lines that are broken", t->bad);
+    else
+        snprintf(t->error.text, sizeof t->error.text, "there are no jobs in it");
+    snprintf(t->error.hint, sizeof t->error.hint, "give a log with jobs: each is a line of 18 numbers (the Standard Workload Format)");
+    return HTC_EINPUT;
+}
+
 htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes)
 {
     for (;;) {
@@ -60,13 +75,17 @@ htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes)
             t->error = (htc_error){ 0 };
             continue;
         }
+        if (status == HTC_AGAIN && !t->taken)
+            return is_empty(t);
         if (status != HTC_OK)
             return status;
         *nodes = htc_swf_nodes(job, t->per_node);
         if (job->submit_s < TRACE_WEEKS * 604800.0)
             t->week[(size_t)(job->submit_s / 604800)]++;
-        if (*nodes && *nodes <= UINT32_MAX && job->run_s >= 0 && (!t->completed_alone || job->status == HTC_SWF_COMPLETED))
+        if (*nodes && *nodes <= UINT32_MAX && job->run_s >= 0 && (!t->completed_alone || job->status == HTC_SWF_COMPLETED)) {
+            t->taken++;
             return HTC_OK;
+        }
         t->skipped++;
     }
 }
@@ -76,6 +95,9 @@ int trace_failed(const trace *t, htc_error *error)
     if (!t->error.text[0])
         return 0;
     *error = t->error;
-    snprintf(error->where, sizeof error->where, "%.140s:%u", t->file, (unsigned)t->error.line);
+    if (t->error.line)
+        snprintf(error->where, sizeof error->where, "%.140s:%u", t->file, (unsigned)t->error.line);
+    else
+        snprintf(error->where, sizeof error->where, "%.150s", t->file);
     return 1;
 }

@@ -15,6 +15,7 @@ typedef struct trace {
     int       skip_bad;        /* broken lines are counted, and passed over */
     FILE     *from;
     htc_swf  *log;
+    uint64_t  taken;           /* jobs that it gave */
     uint64_t  skipped, bad;    /* skipped: jobs that do not say how large or how long they are, or are not wanted */
     uint64_t  week[TRACE_WEEKS]; /* jobs that were submitted in each, those that are skipped too */
     htc_error error;           /* why it could not be read to its end; text "": it could */
@@ -23,10 +24,10 @@ typedef struct trace {
 /* Its file and wishes are set. Also to begin again. 1; 0: error says why. */
 int        trace_open(trace *t, htc_error *error);
 void       trace_close(trace *t);
-/* HTC_AGAIN: there are no more. */
+/* HTC_AGAIN: there are no more; HTC_EINPUT: there was none. */
 htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes);
 htc_ns     trace_ns(double seconds); /* 0 of what is not known */
-/* The error with FILE:LINE, if there is one: 1. */
+/* The error with FILE:LINE, or FILE, if there is one: 1. */
 int        trace_failed(const trace *t, htc_error *error);
 
 #endif
