@@ -297,7 +297,7 @@ static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
 {
     dataflow_study *d = run;
     d->options.resume = tape;
-    if (tape->move(tape->ctx, d->course, sizeof *d->course) == HTC_OK && d->course->n <= DATAFLOW_SAMPLES && d->course->every)
+    if (tape->move(tape->ctx, d->course, sizeof *d->course) == HTC_OK && d->course->n <= DATAFLOW_SAMPLES)
         return 1;
     return settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
 }

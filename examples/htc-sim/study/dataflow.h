@@ -12,7 +12,8 @@
 typedef struct dataflow_course {
     double   at[DATAFLOW_SAMPLES]; /* seconds */
     uint64_t busy[DATAFLOW_SAMPLES], ready[DATAFLOW_SAMPLES], waiting[DATAFLOW_SAMPLES], ended[DATAFLOW_SAMPLES];
-    size_t   n, every, seen;
+    size_t   n;
+    uint64_t every, seen;
 } dataflow_course;
 
 typedef struct dataflow_study {

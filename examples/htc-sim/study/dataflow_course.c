@@ -2,43 +2,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "course.h"
 #include "dataflow.h"
 
 int dataflow_course_open(dataflow_study *d, htc_error *error)
 {
     d->course = calloc(1, sizeof *d->course);
-    if (d->course) {
-        d->course->every = 1;
+    if (d->course)
         return 1;
-    }
     *error = (htc_error){ .status = HTC_ENOMEM };
     snprintf(error->text, sizeof error->text, "no memory for the course of the run");
     return 0;
 }
 
-static void thin(dataflow_course *c)
-{
-    for (size_t i = 0; i < c->n / 2; i++) {
-        c->at[i] = c->at[2 * i];
-        c->busy[i] = c->busy[2 * i];
-        c->ready[i] = c->ready[2 * i];
-        c->waiting[i] = c->waiting[2 * i];
-        c->ended[i] = c->ended[2 * i];
-    }
-    c->n /= 2;
-    c->every *= 2;
-}
-
 void dataflow_course_keep(void *ctx, const htc_sim_dataflow_sample *s)
 {
     dataflow_course *c = ((dataflow_study *)ctx)->course;
-    if (c->seen++ % c->every)
+    const course_row rows[] = { { c->at, sizeof *c->at }, { c->busy, sizeof *c->busy }, { c->ready, sizeof *c->ready }, { c->waiting, sizeof *c->waiting }, { c->ended, sizeof *c->ended } };
+    if (!course_keeps(&c->n, DATAFLOW_SAMPLES, &c->every, &c->seen, rows, sizeof rows / sizeof *rows))
         return;
-    if (c->n == DATAFLOW_SAMPLES) {
-        thin(c);
-        if ((c->seen - 1) % c->every)
-            return;
-    }
     c->at[c->n] = (double)s->at / 1e9;
     c->busy[c->n] = s->busy;
     c->ready[c->n] = s->ready;

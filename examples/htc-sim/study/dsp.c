@@ -192,30 +192,11 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 
 /* ---- its course ---- */
 
-static void thin(dsp_course *c)
-{
-    for (size_t i = 0; i < c->n / 2; i++) {
-        c->at[i] = c->at[2 * i];
-        c->units[i] = c->units[2 * i];
-        c->cost[i] = c->cost[2 * i];
-        c->busy[i] = c->busy[2 * i];
-        c->waiting[i] = c->waiting[2 * i];
-        memcpy(c->held[i], c->held[2 * i], sizeof c->held[i]);
-    }
-    c->n /= 2;
-    c->every *= 2;
-}
-
 static void keep_course(dsp_course *c, const htc_sim_provision_sample *s)
 {
-    c->every = c->every ? c->every : 1;
-    if (c->seen++ % c->every)
+    const course_row rows[] = { { c->at, sizeof *c->at }, { c->units, sizeof *c->units }, { c->cost, sizeof *c->cost }, { c->busy, sizeof *c->busy }, { c->waiting, sizeof *c->waiting }, { c->held, sizeof *c->held } };
+    if (!course_keeps(&c->n, DSP_SAMPLES, &c->every, &c->seen, rows, sizeof rows / sizeof *rows))
         return;
-    if (c->n == DSP_SAMPLES) {
-        thin(c);
-        if ((c->seen - 1) % c->every)
-            return;
-    }
     size_t k = c->n++;
     c->shown = s->n_environments < DSP_SHOWN ? s->n_environments : DSP_SHOWN;
     c->at[k] = (double)s->at / 1e9;

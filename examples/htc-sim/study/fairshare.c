@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arrivals.h"
+#include "course.h"
 
 /* ---- its settings ---- */
 
@@ -242,30 +243,12 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 
 /* ---- a run ---- */
 
-/* Once there is no more room, every other sample goes, and of the next ones too. */
-static void thin(course *c)
-{
-    for (size_t i = 0; i < c->n / 2; i++) {
-        c->at[i] = c->at[2 * i];
-        c->queued[i] = c->queued[2 * i];
-        memcpy(c->cores[i], c->cores[2 * i], sizeof c->cores[i]);
-    }
-    c->n /= 2;
-    c->every *= 2;
-}
-
 static void keep(void *ctx, const htc_sim_fairshare_sample *s)
 {
-    course *c = ctx;
-    if (c->every == 0)
-        c->every = 1;
-    if (c->seen++ % c->every)
+    course          *c = ctx;
+    const course_row rows[] = { { c->at, sizeof *c->at }, { c->queued, sizeof *c->queued }, { c->cores, sizeof *c->cores } };
+    if (!course_keeps(&c->n, COURSE_SAMPLES, &c->every, &c->seen, rows, sizeof rows / sizeof *rows))
         return;
-    if (c->n == COURSE_SAMPLES) {
-        thin(c);
-        if ((c->seen - 1) % c->every)
-            return;
-    }
     c->users = s->n_users < COURSE_USERS ? s->n_users : COURSE_USERS;
     c->at[c->n] = (double)s->at / 1e9;
     c->queued[c->n] = s->queued;

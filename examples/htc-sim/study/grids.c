@@ -316,31 +316,12 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 
 /* ---- a run ---- */
 
-/* Once there is no more room, every other sample goes, and of the next ones too. */
-static void thin(grids_course *c)
-{
-    for (size_t i = 0; i < c->n / 2; i++) {
-        c->at[i] = c->at[2 * i];
-        c->jobs[i] = c->jobs[2 * i];
-        memcpy(c->busy[i], c->busy[2 * i], sizeof c->busy[i]);
-        memcpy(c->queued[i], c->queued[2 * i], sizeof c->queued[i]);
-    }
-    c->n /= 2;
-    c->every *= 2;
-}
-
 static void keep(void *ctx, const htc_sim_grids_sample *s)
 {
-    grids_course *c = ((grids_run *)ctx)->course;
-    if (c->every == 0)
-        c->every = 1;
-    if (c->seen++ % c->every)
+    grids_course    *c = ((grids_run *)ctx)->course;
+    const course_row rows[] = { { c->at, sizeof *c->at }, { c->jobs, sizeof *c->jobs }, { c->busy, sizeof *c->busy }, { c->queued, sizeof *c->queued } };
+    if (!course_keeps(&c->n, GRIDS_SAMPLES, &c->every, &c->seen, rows, sizeof rows / sizeof *rows))
         return;
-    if (c->n == GRIDS_SAMPLES) {
-        thin(c);
-        if ((c->seen - 1) % c->every)
-            return;
-    }
     c->queues = s->n_queues < GRIDS_SHOWN ? s->n_queues : GRIDS_SHOWN;
     c->at[c->n] = (double)s->at / 1e9;
     c->jobs[c->n] = s->jobs;

@@ -14,7 +14,8 @@
 
 /* A run over time. */
 typedef struct many_course {
-    uint64_t n, every, seen;
+    size_t   n;
+    uint64_t every, seen;
     double   at[MANY_SAMPLES]; /* seconds */
     uint64_t busy[MANY_SAMPLES], queued[MANY_SAMPLES], ended[MANY_SAMPLES];
     uint64_t working[MANY_SAMPLES];          /* nodes with a busy core; tiles alone */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "course.h"
 #include "manytask.h"
 
 /* ---- memory ---- */
@@ -58,20 +59,6 @@ void many_course_close(many_study *m)
 
 /* ---- samples ---- */
 
-/* Once there is no more room, every other sample goes, and of the next ones too. */
-static void thin(many_course *c)
-{
-    for (size_t i = 0; i < c->n / 2; i++) {
-        c->at[i] = c->at[2 * i];
-        c->busy[i] = c->busy[2 * i];
-        c->queued[i] = c->queued[2 * i];
-        c->ended[i] = c->ended[2 * i];
-        c->working[i] = c->working[2 * i];
-    }
-    c->n /= 2;
-    c->every *= 2;
-}
-
 static void thin_frames(many_course *c, const many_tiles *map)
 {
     for (size_t i = 1; i < (c->frames + 1) / 2; i++) {
@@ -123,13 +110,10 @@ void many_course_keep(void *ctx, const htc_sim_manytask_sample *s)
     }
     if (m->map.rate && s->busy_of)
         keep_frame(m, s);
-    if (c->seen++ % c->every)
+    const course_row rows[] = { { c->at, sizeof *c->at }, { c->busy, sizeof *c->busy }, { c->queued, sizeof *c->queued }, { c->ended, sizeof *c->ended },
+                                { c->working, sizeof *c->working } };
+    if (!course_keeps(&c->n, MANY_SAMPLES, &c->every, &c->seen, rows, sizeof rows / sizeof *rows))
         return;
-    if (c->n == MANY_SAMPLES) {
-        thin(c);
-        if ((c->seen - 1) % c->every)
-            return;
-    }
     c->at[c->n] = (double)s->at / 1e9;
     c->busy[c->n] = s->busy;
     c->queued[c->n] = s->queued;
