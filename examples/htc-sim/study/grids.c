@@ -208,77 +208,112 @@ static htc_ns sample_of(const grids_run *g, const settings *s)
     return g->options.jobs ? 60 * HTC_SECOND : (htc_ns)fmax(fmin(between * (double)w->jobs / 2000, 1e18), 1e9);
 }
 
-static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_error *error)
+typedef struct section_counts {
+    size_t grids, queues, classes, named; /* named: jobs, each of which is a class */
+} section_counts;
+
+static int check_sections(section_counts *n, uint32_t experiment, htc_error *error)
 {
-    uint32_t experiment = settings_choice(s, "workload.experiment");
-    size_t   grids = settings_sections(s, "grid"), queues = settings_sections(s, "queue"), classes = settings_sections(s, "class");
-    size_t   named = settings_sections(s, "job");
-    *g = (grids_run){ .report = { .size = sizeof g->report } };
-    if (htc_sim_grids_superlink(NULL, experiment, &g->profile) != HTC_OK)
-        return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
-    if (!queues != !grids)
+    if (!n->queues != !n->grids)
         return settings_refuse(error, HTC_ECONFIG, "there are queues without grids, or grids without queues", "write sections [queue.NAME] and [grid.NAME], or neither: superlink-2005");
-    if (named && (classes || experiment == HTC_SIM_GRIDS_TABLE_1))
+    if (n->named && (n->classes || experiment == HTC_SIM_GRIDS_TABLE_1))
         return settings_refuse(error, HTC_ECONFIG, "jobs are named, and there are others too", "write sections [job.NAME], or [class.NAME] for jobs that are drawn, or workload.experiment = table1");
-    classes = named ? named : classes;
-    if (grids > HTC_HIERARCHY_GRIDS_MAX || queues > HTC_HIERARCHY_QUEUES_MAX || classes > HTC_SIM_GRIDS_CLASSES_MAX)
+    n->classes = n->named ? n->named : n->classes;
+    if (n->grids > HTC_HIERARCHY_GRIDS_MAX || n->queues > HTC_HIERARCHY_QUEUES_MAX || n->classes > HTC_SIM_GRIDS_CLASSES_MAX)
         return settings_refuse(error, HTC_ETOOBIG, "there are more than 64 grids, 256 queues or 256 classes", "leave out some");
-    if (classes && experiment == HTC_SIM_GRIDS_TABLE_1)
+    if (n->classes && experiment == HTC_SIM_GRIDS_TABLE_1)
         return settings_refuse(error, HTC_ECONFIG, "table1 has two jobs of its own, and no classes", "leave out the sections [class.NAME], or workload.experiment");
-    g->options = *htc_sim_grids_profile_options(g->profile);
-    g->hierarchy = *g->options.hierarchy;
-    g->n_queues = queues ? queues : g->hierarchy.queue_count;
-    g->options.n_classes = classes ? classes : g->options.n_classes;
-    g->hierarchy_grids = calloc(grids + 1, sizeof *g->hierarchy_grids);
-    g->grids = calloc(grids + 1, sizeof *g->grids);
-    g->hierarchy_queues = calloc(queues + 1, sizeof *g->hierarchy_queues);
-    g->queues = calloc(queues + 1, sizeof *g->queues);
-    g->used = calloc(queues + 1, HTC_HIERARCHY_GRIDS_MAX * sizeof *g->used);
-    g->classes = calloc(classes + 1, sizeof *g->classes);
+    return 1;
+}
+
+static int make_room(grids_run *g, const section_counts *n, int with_course)
+{
+    g->hierarchy_grids = calloc(n->grids + 1, sizeof *g->hierarchy_grids);
+    g->grids = calloc(n->grids + 1, sizeof *g->grids);
+    g->hierarchy_queues = calloc(n->queues + 1, sizeof *g->hierarchy_queues);
+    g->queues = calloc(n->queues + 1, sizeof *g->queues);
+    g->used = calloc(n->queues + 1, HTC_HIERARCHY_GRIDS_MAX * sizeof *g->used);
+    g->classes = calloc(n->classes + 1, sizeof *g->classes);
     g->queue_names = calloc(g->n_queues, sizeof *g->queue_names);
     g->class_names = calloc(g->options.n_classes, sizeof *g->class_names);
     g->by_queue = calloc(g->n_queues, sizeof *g->by_queue);
     g->by_class = calloc(g->options.n_classes, sizeof *g->by_class);
     g->course = with_course ? calloc(1, sizeof *g->course) : NULL;
-    if (!g->hierarchy_grids || !g->grids || !g->hierarchy_queues || !g->queues || !g->used || !g->classes || !g->queue_names || !g->class_names || !g->by_queue || !g->by_class ||
-        (with_course && !g->course))
-        return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
-    names_of_profile(g, experiment, !queues, !classes);
-    named_grids(g, s, grids);
-    if (!named_queues(g, s, queues, error) || !(named ? grids_named_jobs(g, s, error) : named_classes(g, s, classes, error)))
+    return g->hierarchy_grids && g->grids && g->hierarchy_queues && g->queues && g->used && g->classes && g->queue_names && g->class_names && g->by_queue && g->by_class &&
+           (g->course || !with_course);
+}
+
+/* Sections take the place of what the profile has. */
+static int read_sections(grids_run *g, settings *s, const section_counts *n, htc_error *error)
+{
+    named_grids(g, s, n->grids);
+    if (!named_queues(g, s, n->queues, error) || !(n->named ? grids_named_jobs(g, s, error) : named_classes(g, s, n->classes, error)))
         return 0;
-    if (queues) {
+    if (n->queues) {
         g->hierarchy.grids = g->hierarchy_grids;
-        g->hierarchy.grid_count = grids;
+        g->hierarchy.grid_count = n->grids;
         g->hierarchy.queues = g->hierarchy_queues;
-        g->hierarchy.queue_count = queues;
+        g->hierarchy.queue_count = n->queues;
         g->options.grids = g->grids;
         g->options.queues = g->queues;
     }
-    if (classes)
+    if (n->classes)
         g->options.classes = g->classes;
+    return 1;
+}
+
+/* What is told of a hierarchy as a whole. */
+static void measure_hierarchy(grids_run *g)
+{
     for (size_t q = 0; q < g->hierarchy.queue_count; q++)
         g->levels = g->hierarchy.queues[q].level > g->levels ? g->hierarchy.queues[q].level : g->levels;
     g->levels = g->levels < GRIDS_LEVELS ? g->levels : GRIDS_LEVELS;
     for (size_t i = 0; i < g->hierarchy.grid_count; i++)
         g->cpus += g->hierarchy.grids[i].cpus;
+}
+
+static void read_options(grids_run *g, const settings *s, uint64_t seed)
+{
+    htc_sim_grids_options *o = &g->options;
     g->hierarchy.mode = settings_choice(s, "hierarchy.mode");
     g->hierarchy.migrate = settings_choice(s, "hierarchy.migrate");
     g->hierarchy.sharing = settings_choice(s, "hierarchy.share");
-    g->options.hierarchy = &g->hierarchy;
-    g->options.seed = seed;
-    g->options.system = settings_choice(s, "hierarchy.system");
-    g->options.tick_ns = settings_span(s, "sim.tick");
-    g->options.flow_ns = settings_span(s, "hierarchy.flow");
-    g->options.move_ns = settings_span(s, "hierarchy.move");
-    g->options.rest_ns = settings_span(s, "hierarchy.rest");
-    g->options.shelter_ns = settings_span(s, "hierarchy.shelter");
-    g->options.active_max = settings_count(s, "hierarchy.active");
-    g->options.task_attempts = (uint32_t)settings_count(s, "hierarchy.attempts");
-    g->options.stream = (htc_sim_grids_stream){ .jobs = settings_count(s, "workload.jobs"), .burst = settings_real(s, "workload.burst"), .gap = settings_law(s, "workload.gap"),
-                                                .burst_gap = settings_law(s, "workload.burst_gap") };
-    g->options.sample_ns = g->course ? sample_of(g, s) : 0;
+    o->hierarchy = &g->hierarchy;
+    o->seed = seed;
+    o->system = settings_choice(s, "hierarchy.system");
+    o->tick_ns = settings_span(s, "sim.tick");
+    o->flow_ns = settings_span(s, "hierarchy.flow");
+    o->move_ns = settings_span(s, "hierarchy.move");
+    o->rest_ns = settings_span(s, "hierarchy.rest");
+    o->shelter_ns = settings_span(s, "hierarchy.shelter");
+    o->active_max = settings_count(s, "hierarchy.active");
+    o->task_attempts = (uint32_t)settings_count(s, "hierarchy.attempts");
+    o->stream = (htc_sim_grids_stream){ .jobs = settings_count(s, "workload.jobs"), .burst = settings_real(s, "workload.burst"), .gap = settings_law(s, "workload.gap"),
+                                        .burst_gap = settings_law(s, "workload.burst_gap") };
+    o->sample_ns = g->course ? sample_of(g, s) : 0;
     g->live = settings_choice(s, "sim.live") == 1;
+}
+
+static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_error *error)
+{
+    uint32_t       experiment = settings_choice(s, "workload.experiment");
+    section_counts n = { settings_sections(s, "grid"), settings_sections(s, "queue"), settings_sections(s, "class"), settings_sections(s, "job") };
+    *g = (grids_run){ .report = { .size = sizeof g->report } };
+    if (!check_sections(&n, experiment, error))
+        return 0;
+    if (htc_sim_grids_superlink(NULL, experiment, &g->profile) != HTC_OK)
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+    g->options = *htc_sim_grids_profile_options(g->profile);
+    g->hierarchy = *g->options.hierarchy;
+    g->n_queues = n.queues ? n.queues : g->hierarchy.queue_count;
+    g->options.n_classes = n.classes ? n.classes : g->options.n_classes;
+    if (!make_room(g, &n, with_course))
+        return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
+    names_of_profile(g, experiment, !n.queues, !n.classes);
+    if (!read_sections(g, s, &n, error))
+        return 0;
+    measure_hierarchy(g);
+    read_options(g, s, seed);
     return 1;
 }
 
