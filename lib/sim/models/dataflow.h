@@ -5,6 +5,7 @@
 #include "core/util.h"
 #include "htcsched/sim_dataflow.h"
 #include "sim/models/asked.h"
+#include "sim/models/thief.h"
 #include "sim/scale/scale_private.h"
 
 #define FLOW_NONE UINT32_MAX
@@ -16,9 +17,6 @@ enum { FLOW_SAMPLE, FLOW_PHASE, FLOW_DISPATCHED, FLOW_RUN_IDS };
 
 /* Draws: lengths, sizes, and by node whom a thief asks, whom a node nudges; where tasks and files are, which member has a record. */
 enum { FLOW_LENGTHS, FLOW_THIEVES, FLOW_NUDGES, FLOW_SIZES, FLOW_LAYOUT, FLOW_FILES, FLOW_RECORDS };
-
-/* Of a thief, as in the many-task model. */
-enum { FLOW_IDLE_NONE, FLOW_WAITING, FLOW_RESTING, FLOW_ASKED, FLOW_TOLD, FLOW_BACK };
 
 /* ---- queues: the task with most input first, of equals the smallest number; at the other end that with least ---- */
 

@@ -349,7 +349,7 @@ static void check(const flow *m, htc_sim_dataflow_report *r)
         counted += v->ended;
         queued += v->local.n + v->shared.n + v->loot.n;
         over += v->cached > m->options.cache_bytes;
-        thieves += v->phase != FLOW_IDLE_NONE && v->phase != FLOW_RESTING;
+        thieves += (uint64_t)htc__thief_waits(v->phase);
     }
     if (r->scale.wrong[0])
         return;

@@ -5,21 +5,16 @@
 
 /* ---- the thief as the policy knows it ---- */
 
-static int is_in_round(const flow_node *v)
-{
-    return v->phase >= FLOW_ASKED;
-}
-
 static htc_steal_thief thief_of(const flow *m, uint32_t i, htc_ns due)
 {
     const flow_node *v = &m->node[i];
-    return (htc_steal_thief){ .due_ns = due, .n = (uint32_t)m->nodes, .self = i, .failures = v->failures, .round = is_in_round(v) ? 1u + v->nudged : 0 };
+    return htc__thief_of(m->nodes, i, v->phase, v->failures, v->nudged, due);
 }
 
 static void keep(flow_node *v, const htc_steal_thief *t)
 {
     v->failures = t->failures;
-    v->nudged = t->round == 2;
+    v->nudged = htc__thief_was_nudged(t);
 }
 
 static void step_at(flow *m, uint32_t i, uint32_t phase, uint64_t tick)
@@ -43,8 +38,8 @@ static int has_nothing(const flow *m, uint32_t i)
 /* Once all tasks have ended nobody asks any more. */
 void htc__dataflow_look(flow *m, uint32_t i)
 {
-    if (m->node[i].phase == FLOW_IDLE_NONE && has_nothing(m, i) && m->nodes > 1 && m->now.ended < m->tasks)
-        step_at(m, i, FLOW_ASKED, htc__dataflow_now(m) + m->hop_load);
+    if (m->node[i].phase == THIEF_NONE && has_nothing(m, i) && m->nodes > 1 && m->now.ended < m->tasks)
+        step_at(m, i, THIEF_ASKED, htc__dataflow_now(m) + m->hop_load);
 }
 
 /* ---- nudges ---- */
@@ -68,10 +63,8 @@ void htc__dataflow_nudge(flow *m, uint32_t i)
 {
     flow_node      *v = &m->node[i];
     htc_steal_thief t = thief_of(m, i, 0);
-    htc_steal_nudge(&t, htc__dataflow_now_ns(m));
+    v->phase = htc__thief_nudge(&t, v->phase, htc__dataflow_now_ns(m));
     keep(v, &t);
-    if (!is_in_round(v))
-        v->phase = FLOW_IDLE_NONE;
 }
 
 void htc__dataflow_nudged(flow *m, uint32_t i)
@@ -90,13 +83,13 @@ static void hear_loads(flow *m, uint32_t i)
     uint64_t   begun = htc__dataflow_now(m) - m->hop_load, trip = 2 * m->hop_load;
     uint32_t   n = 0, place_of = 0;
     htc_rng    rng = stream_of(m, i, FLOW_THIEVES);
-    v->phase = FLOW_IDLE_NONE;
+    v->phase = THIEF_NONE;
     if (m->now.ended == m->tasks)
         return;
     htc_steal_thief t = thief_of(m, i, begun * m->options.tick_ns);
     htc_status      status = htc_steal_ask(&t, &m->steal, begun * m->options.tick_ns, &rng, (uint32_t)m->nodes - 1, m->asked, &n);
     if (status == HTC_AGAIN) {
-        v->phase = FLOW_RESTING;
+        v->phase = THIEF_RESTING;
         return;
     }
     if (status != HTC_OK) {
@@ -112,12 +105,12 @@ static void hear_loads(flow *m, uint32_t i)
         trip *= n;
     v->other = FLOW_NONE;
     if (htc_steal_victim(m->load, n, &place_of) != HTC_OK) {
-        step_at(m, i, FLOW_BACK, begun + trip);
+        step_at(m, i, THIEF_BACK, begun + trip);
         return;
     }
     v->other = m->asked[place_of];
     htc__scale_messages(m->scale, 1, 0, 0);
-    step_at(m, i, FLOW_TOLD, begun + trip + m->hop_load);
+    step_at(m, i, THIEF_TOLD, begun + trip + m->hop_load);
 }
 
 /* The victim hears of it: all answers were there before that. Those with least input go. */
@@ -132,7 +125,7 @@ static void give(flow *m, uint32_t i)
         htc__dataflow_put(m, &thief->loot, htc__dataflow_queue_last(&v->shared));
     htc__scale_messages(m->scale, 1, thief->answers + UINT64_C(1), 0);
     htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
-    step_at(m, i, FLOW_BACK, htc__dataflow_now(m) + (amount ? m->give + m->hop_task : m->hop_load));
+    step_at(m, i, THIEF_BACK, htc__dataflow_now(m) + (amount ? m->give + m->hop_task : m->hop_load));
 }
 
 /* A steal that brought nothing may let tt become small: then who rests begins anew. */
@@ -146,7 +139,7 @@ static void learn(flow *m, uint32_t i, uint64_t got)
 static void settle(flow *m, uint32_t i)
 {
     flow_node      *v = &m->node[i];
-    uint64_t        got = v->loot.n, now = htc__dataflow_now(m);
+    uint64_t        got = v->loot.n, now = htc__dataflow_now(m), ticks = 0;
     uint32_t        other = v->other;
     htc_steal_thief t = thief_of(m, i, HTC_NEVER);
     for (uint32_t k = 0; k < got; k++)
@@ -158,17 +151,14 @@ static void settle(flow *m, uint32_t i)
     htc_status status = htc_steal_settle(&t, &m->steal, htc__dataflow_now_ns(m), got ? other : HTC_STEAL_NOBODY, got);
     if (status != HTC_OK)
         htc_scale_fail(m->scale, status);
-    v->phase = FLOW_IDLE_NONE;
+    v->phase = THIEF_NONE;
     keep(v, &t);
     htc__dataflow_start_all(m, i);
     htc__dataflow_nudge_others(m, i);
     if (has_nothing(m, i) && m->now.ended < m->tasks) {
-        if (t.due_ns == HTC_NEVER) {
-            v->phase = FLOW_RESTING;
-        } else if (t.due_ns > htc__dataflow_now_ns(m)) {
-            uint64_t wait = htc_scale_ticks(m->scale, t.due_ns - htc__dataflow_now_ns(m));
-            step_at(m, i, FLOW_WAITING, now + (wait ? wait : 1));
-        }
+        v->phase = htc__thief_pauses(m->scale, &t, htc__dataflow_now_ns(m), &ticks);
+        if (v->phase == THIEF_WAITING)
+            step_at(m, i, THIEF_WAITING, now + ticks);
     }
     learn(m, i, got);
     htc__dataflow_look(m, i);
@@ -180,17 +170,17 @@ void htc__dataflow_step(flow *m, uint32_t i)
     if (v->due != htc__dataflow_now(m)) /* it was nudged meanwhile */
         return;
     switch (v->phase) {
-    case FLOW_WAITING:
-        v->phase = FLOW_IDLE_NONE;
+    case THIEF_WAITING:
+        v->phase = THIEF_NONE;
         htc__dataflow_look(m, i);
         break;
-    case FLOW_ASKED:
+    case THIEF_ASKED:
         hear_loads(m, i);
         break;
-    case FLOW_TOLD:
+    case THIEF_TOLD:
         give(m, i);
         break;
-    case FLOW_BACK:
+    case THIEF_BACK:
         settle(m, i);
         break;
     default:

@@ -114,7 +114,7 @@ static htc_status move_node(flow *m, const htc_scale_tape *tape, flow_node *v)
 {
     const size_t from = offsetof(flow_node, due);
     htc_status   status = tape->move(tape->ctx, (char *)v + from, sizeof *v - from);
-    if (status == HTC_OK && (v->phase > FLOW_BACK || (v->other != FLOW_NONE && v->other >= m->nodes) || (v->phase == FLOW_TOLD && v->other == FLOW_NONE)))
+    if (status == HTC_OK && (v->phase > THIEF_BACK || (v->other != FLOW_NONE && v->other >= m->nodes) || (v->phase == THIEF_TOLD && v->other == FLOW_NONE)))
         status = HTC_ECORRUPT;
     if (status == HTC_OK)
         status = move_queue(m, tape, &v->local);

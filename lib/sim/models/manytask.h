@@ -4,6 +4,7 @@
 
 #include "htcsched/sim_manytask.h"
 #include "sim/models/asked.h"
+#include "sim/models/thief.h"
 #include "sim/scale/scale_private.h"
 
 #define MANY_NONE  UINT32_MAX
@@ -17,10 +18,6 @@ enum { MANY_DISPATCHED, MANY_ARRIVED, MANY_CHIEF_IDS };
 /* Draws: the lengths of tasks, and by node whom a thief asks, where tasks are put, whom a node nudges. */
 enum { MANY_LENGTHS, MANY_THIEVES, MANY_LAYOUT, MANY_NUDGES };
 #define MANY_SCHEDULERS (UINT64_C(1) << 40) /* behind all nodes; 65536 of each grid */
-
-/* Of a thief. NONE: its wait is over, and it has nothing to look for; WAITING: for due; RESTING: until a nudge. Then its round: ASKED: the loads are not
- * known yet; TOLD: a request is on its way to other; BACK: the answer is, with loot or without. */
-enum { MANY_IDLE_NONE, MANY_WAITING, MANY_RESTING, MANY_ASKED, MANY_TOLD, MANY_BACK };
 
 /* A node with a queue; a cache line. The queue is a span, and others in the pool. */
 typedef struct many_node {

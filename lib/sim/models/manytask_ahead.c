@@ -181,7 +181,7 @@ static int is_private(const many *m, uint64_t key)
     const many_node *v = &m->node[i];
     if (what == MANY_STEP)
         return v->due != key >> m->scale->id_bits; /* a stale one */
-    return what == MANY_END && (i != m->options.root || m->home->now.submitted == m->options.tasks) && (m->waiting[i] || v->phase != MANY_IDLE_NONE);
+    return what == MANY_END && (i != m->options.root || m->home->now.submitted == m->options.tasks) && (m->waiting[i] || v->phase != THIEF_NONE);
 }
 
 /* What it asks for waits in the log. */

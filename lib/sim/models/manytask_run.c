@@ -599,7 +599,7 @@ static double add_up(const many *all, htc_sim_manytask_report *r, uint64_t *ende
         for (uint64_t i = 0; i < m->nodes && m == m->home; i++) {
             *counted += ended_of(m, i);
             *waiting += m->waiting ? m->waiting[i] : 0;
-            *thieves += m->node && m->node[i].phase != MANY_IDLE_NONE && m->node[i].phase != MANY_RESTING;
+            *thieves += m->node && htc__thief_waits(m->node[i].phase);
             if (ended)
                 ended[m->first_node + i] = ended_of(m, i);
         }

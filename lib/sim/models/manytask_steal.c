@@ -96,21 +96,16 @@ static uint32_t take_last(many *m, many_node *v, uint64_t amount)
 
 /* ---- the thief as the policy knows it ---- */
 
-static int is_in_round(const many_node *v)
-{
-    return v->phase >= MANY_ASKED;
-}
-
 static htc_steal_thief thief_of(const many *m, uint32_t i, htc_ns due)
 {
     const many_node *v = &m->node[i];
-    return (htc_steal_thief){ .due_ns = due, .n = (uint32_t)m->nodes, .self = i, .failures = v->failures, .round = is_in_round(v) ? 1u + v->nudged : 0 };
+    return htc__thief_of(m->nodes, i, v->phase, v->failures, v->nudged, due);
 }
 
 static void keep(many_node *v, const htc_steal_thief *t)
 {
     v->failures = (uint16_t)(t->failures < UINT16_MAX ? t->failures : UINT16_MAX);
-    v->nudged = t->round == 2;
+    v->nudged = htc__thief_was_nudged(t) & 1;
 }
 
 static htc_ns now_ns(const many *m)
@@ -138,8 +133,8 @@ static int has_nothing(const many *m, uint32_t i)
 /* A thief without anything to look after asks, if its wait is over. Once all tasks have ended nobody asks any more. */
 static void look_for_tasks(many *m, uint32_t i)
 {
-    if (m->node[i].phase == MANY_IDLE_NONE && has_nothing(m, i) && m->nodes > 1 && !htc__many_all_ended(m))
-        step_at(m, i, MANY_ASKED, htc__scale_time(m->scale) + m->hop_load);
+    if (m->node[i].phase == THIEF_NONE && has_nothing(m, i) && m->nodes > 1 && !htc__many_all_ended(m))
+        step_at(m, i, THIEF_ASKED, htc__scale_time(m->scale) + m->hop_load);
 }
 
 /* ---- tasks begin ---- */
@@ -188,10 +183,8 @@ static void nudge(many *m, uint32_t i)
 {
     many_node      *v = &m->node[i];
     htc_steal_thief t = thief_of(m, i, 0);
-    htc_steal_nudge(&t, now_ns(m));
+    v->phase = htc__thief_nudge(&t, v->phase, now_ns(m)) & 15;
     keep(v, &t);
-    if (!is_in_round(v))
-        v->phase = MANY_IDLE_NONE;
 }
 
 void htc__many_nudged(many *m, uint32_t i)
@@ -310,13 +303,13 @@ static void hear_loads(many *m, uint32_t i)
     uint64_t                        now = htc__scale_time(m->scale), begun = now - m->hop_load, trip = 2 * m->hop_load, in_turn = 0;
     uint32_t                        n = 0, place_of = 0, hops = 1;
     htc_rng                         rng = stream_of(m, i, MANY_THIEVES);
-    v->phase = MANY_IDLE_NONE;
+    v->phase = THIEF_NONE;
     if (htc__many_all_ended(m))
         return;
     htc_steal_thief t = thief_of(m, i, begun * o->tick_ns);
     htc_status      status = htc_steal_ask(&t, &m->steal, begun * o->tick_ns, &rng, (uint32_t)m->nodes - 1, m->asked, &n);
     if (status == HTC_AGAIN) {
-        v->phase = MANY_RESTING;
+        v->phase = THIEF_RESTING;
         return;
     }
     if (status != HTC_OK) {
@@ -337,13 +330,13 @@ static void hear_loads(many *m, uint32_t i)
     v->loot = n;
     v->other = MANY_NONE;
     if (htc_steal_victim(m->load, n, &place_of) != HTC_OK) {
-        step_at(m, i, MANY_BACK, begun + trip);
+        step_at(m, i, THIEF_BACK, begun + trip);
         return;
     }
     v->other = m->asked[place_of];
     hops = htc__many_hops(m, i, v->other);
     htc__scale_messages(m->scale, 1, 0, 0);
-    step_at(m, i, MANY_TOLD, begun + trip + (hops == 1 ? m->hop_load : htc__many_message(m, hops, o->load_bytes)));
+    step_at(m, i, THIEF_TOLD, begun + trip + (hops == 1 ? m->hop_load : htc__many_message(m, hops, o->load_bytes)));
 }
 
 /* The victim hears of it: all answers were there before that. */
@@ -361,7 +354,7 @@ static void give(many *m, uint32_t i)
     htc_scale_mark(m->scale, (uint64_t)i << 32 ^ amount);
     uint32_t hops = htc__many_hops(m, thief->other, i);
     double   bytes = amount ? m->options.task_bytes + (double)m->options.each_bytes * (double)(amount - 1) : m->options.load_bytes;
-    step_at(m, i, MANY_BACK, htc__scale_time(m->scale) + (amount ? m->give : 0) + htc__many_message(m, hops, bytes));
+    step_at(m, i, THIEF_BACK, htc__scale_time(m->scale) + (amount ? m->give : 0) + htc__many_message(m, hops, bytes));
     if (thief->other == m->options.root)
         htc__many_submit_queued(m);
 }
@@ -370,7 +363,7 @@ static void give(many *m, uint32_t i)
 static void settle(many *m, uint32_t i)
 {
     many_node      *v = &m->node[i];
-    uint64_t        got = 0, now = htc__scale_time(m->scale);
+    uint64_t        got = 0, now = htc__scale_time(m->scale), ticks = 0;
     uint32_t        loot = v->loot, other = v->other;
     htc_steal_thief t = thief_of(m, i, HTC_NEVER);
     htc__scale_messages(m->scale, 0, other == MANY_NONE ? loot : 1, 0);
@@ -389,20 +382,16 @@ static void settle(many *m, uint32_t i)
     htc_status status = htc_steal_settle(&t, &m->steal, now_ns(m), got ? other : HTC_STEAL_NOBODY, got);
     if (status != HTC_OK)
         htc_scale_fail(m->scale, status);
-    v->phase = MANY_IDLE_NONE;
+    v->phase = THIEF_NONE;
     keep(v, &t);
     start_all(m, i);
     nudge_others(m, i);
     if (!has_nothing(m, i) || htc__many_all_ended(m))
         return;
-    if (t.due_ns == HTC_NEVER)
-        v->phase = MANY_RESTING;
-    else if (t.due_ns <= now_ns(m))
-        look_for_tasks(m, i);
-    else {
-        uint64_t wait = htc_scale_ticks(m->scale, t.due_ns - now_ns(m));
-        step_at(m, i, MANY_WAITING, now + (wait ? wait : 1));
-    }
+    v->phase = htc__thief_pauses(m->scale, &t, now_ns(m), &ticks) & 15;
+    if (v->phase == THIEF_WAITING)
+        step_at(m, i, THIEF_WAITING, now + ticks);
+    look_for_tasks(m, i);
 }
 
 void htc__many_step(many *m, uint32_t i)
@@ -411,17 +400,17 @@ void htc__many_step(many *m, uint32_t i)
     if (v->due != htc__scale_time(m->scale)) /* it was nudged meanwhile */
         return;
     switch (v->phase) {
-    case MANY_WAITING:
-        v->phase = MANY_IDLE_NONE;
+    case THIEF_WAITING:
+        v->phase = THIEF_NONE;
         look_for_tasks(m, i);
         break;
-    case MANY_ASKED:
+    case THIEF_ASKED:
         hear_loads(m, i);
         break;
-    case MANY_TOLD:
+    case THIEF_TOLD:
         give(m, i);
         break;
-    case MANY_BACK:
+    case THIEF_BACK:
         settle(m, i);
         break;
     default:
