@@ -159,6 +159,9 @@ typedef struct htc_sim_fairshare_options {
     double   gamma;      /**< weights are those of htc_allot_profiled, with the weight as priority, made anew for each division; -1 to 1; 0: the weights alone */
     htc_ns   weigh_ns;   /**< with gamma: cores are divided at least this often; 0: 5 s */
     htc_sim_fairshare_cluster_result *cluster_results; /**< n_clusters of them, or one, filled when the run is over; NULL is fine */
+    const htc_allot_weigher *weigher; /**< makes the weights for each division, as htc_allot_weigh says, with the weight, rounded to a whole number from 1, as priority; gamma
+                                           is the weigher's then, and weigh_ns and estimated count as with gamma. Kept. NULL: as gamma says. Not of the exact engine */
+    htc_ns   half_life_ns; /**< of usage, which a weigher may look at; 0: seven days */
 } htc_sim_fairshare_options;
 
 /** How one user fared. */

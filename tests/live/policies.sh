@@ -86,6 +86,22 @@ ends 0 "${lease[@]}" --policy-from "$programs/cushion.so" --provision-policy cus
 [ "$(hash_of)" != "$plain" ] || fail "cushion does not change the run"
 [ "$(number requests)" -lt "$plain_requests" ] || fail "cushion asks $(number requests) times, perlease $plain_requests"
 ends 0 "${lease[@]}" --policy-from "$good" --order widest
+# Shares: who weighs less gets more from the policy of the file.
+printf '[cluster]\ncores = 100\n[user.light]\n[user.heavy]\nweight = 4\n' > "$dir/shares.ini"
+for user in light heavy; do printf '[job.%s]\nuser = %s\ntasks = 2000\nlength = 10s\n' $user $user; done >> "$dir/shares.ini"
+first() { python3 -c 'import json, sys; print(min(json.load(open(sys.argv[1]))["users"], key=lambda u: u["makespan_s"])["name"])' "$dir/out"; }
+shares=(fairshare "$dir/shares.ini" --json)
+ends 0 "${shares[@]}"
+plain=$(hash_of)
+[ "$(first)" = heavy ] || fail "the user with the larger weight does not end first"
+ends 0 "${shares[@]}" --policy-from "$good"
+[ "$(hash_of)" = "$plain" ] || fail "a maker of weights that is not chosen changes the run"
+ends 0 "${shares[@]}" --policy-from "$good" --set fair.weights=inverse
+[ "$(first)" = light ] || fail "inverse does not turn the shares around"
+ends 0 "${shares[@]}" --set fair.weights=priority
+[ "$(first)" = heavy ] || fail "the library's weights by priority are others"
+ends 2 "${shares[@]}" --set fair.weights=inverse
+says "fair.weights takes fixed, equal, priority, run-time, tasks or usage; --policy-from FILE adds others"
 # From a file, beside others, in one process and in two.
 printf '[sim]\nmodel = jobs\n[control]\npolicy = in-turn\n[machine]\nnodes = 1024\npartition = 64\n[workload]\njobs = 500\n' > "$dir/turn.ini"
 ends 0 run "$dir/turn.ini" --policy-from "$good" --vary control.policy=random,in-turn --seeds 1..3 -j 1 --json
@@ -124,9 +140,9 @@ for what in flow jobs; do
     ends 2 "${command[@]}" --policy-from "$good" --policy-from "$good"
     says "there is a steal policy called counting already"
 done
-for model in kvs grids fairshare micro tco; do
+for model in kvs grids micro tco; do
     ends 2 $model --policy-from "$good"
-    says "the model $model has no policy that a file can bring: --policy-from is for dataflow, dsp, flow, jobs, manytask"
+    says "the model $model has no policy that a file can bring: --policy-from is for fairshare, dataflow, dsp, flow, jobs, manytask"
     ends 0 $model --help
     grep -q policy-from "$dir/out" && fail "$model --help has --policy-from"
 done

@@ -1,6 +1,7 @@
 /* A file of policies, in the forms that test_policy_file.c and tests/live/policies.sh load. */
 #include <stdlib.h>
 
+#include "htcsched/allot.h"
 #include "htcsched/balance.h"
 #include "htcsched/fit.h"
 #include "htcsched/policy_file.h"
@@ -79,6 +80,18 @@ static uint64_t widest_first(void *ctx, const htc_fit_info *job)
 
 static const htc_fit_policy widest = { .size = sizeof widest, .name = "widest", .promise = HTC_FIT_PROMISE_HEAD, .key = widest_first };
 
+/* A user with twice the priority weighs half as much. */
+static double one_by(void *ctx, const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how)
+{
+    (void)ctx;
+    (void)amount;
+    (void)typical;
+    (void)how;
+    return 16.0 / (double)(user->priority ? user->priority : 1);
+}
+
+static const htc_allot_weigher inverse = { .size = sizeof inverse, .name = "inverse", .weight = one_by };
+
 #ifndef NO_REGISTER
 htc_status htc_policy_register(htc_registry *registry)
 {
@@ -94,6 +107,8 @@ htc_status htc_policy_register(htc_registry *registry)
         status = htc_balance_register(registry, &turn);
     if (status == HTC_OK)
         status = htc_fit_register(registry, &widest);
+    if (status == HTC_OK)
+        status = htc_allot_register(registry, &inverse);
     return status == HTC_OK ? htc_steal_register(registry, &second) : status;
 #endif
 }

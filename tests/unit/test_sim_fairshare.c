@@ -324,6 +324,43 @@ Test(sim_fairshare, weighs_by_what_is_left)
     cr_expect(weighed[1].makespan <= 320 * S);
 }
 
+static double of_tasks(void *ctx, const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how)
+{
+    htc_allot_facts *last = ctx;
+    (void)amount;
+    (void)typical;
+    cr_expect(how->gamma == 0.25 && how->now >= user->usage.at);
+    if (user->priority == 3)
+        *last = *user;
+    return user->tasks > 3000 ? 3 : 1;
+}
+
+/* One's own maker of weights is told what it has to know, and the library's are those of htc_allot_weigh. */
+Test(sim_fairshare, asks_a_maker_of_weights)
+{
+    static const htc_sim_fairshare_user users[2] = { { .size = sizeof *users, .weight = 3 }, { .size = sizeof *users, .weight = 1 } };
+    const htc_sim_fairshare_job         jobs[] = { { .size = sizeof *jobs, .user = 0, .tasks = 3000, .length.mean_ns = 10e9 }, { .size = sizeof *jobs, .user = 1, .tasks = 6000, .length.mean_ns = 10e9 } };
+    htc_sim_fairshare_options           o = { .size = sizeof o, .cores = 100, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 2, .jobs = jobs, .n_jobs = 2 };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    htc_sim_fairshare_result            fixed[2], weighed[2];
+    htc_allot_facts                     last = { 0 };
+    htc_allot_weigher                   mine = { .size = sizeof mine, .name = "mine", .ctx = &last, .weight = of_tasks };
+    htc_registry                       *registry = NULL;
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, fixed, NULL), HTC_OK));
+    cr_assert(htc_registry_create(NULL, &registry) == HTC_OK && htc_registry_add_builtin(registry) == HTC_OK);
+    cr_assert(eq(int, htc_allot_find(registry, "priority", &o.weigher), HTC_OK));
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, weighed, NULL), HTC_OK) && eq(str, r.scale.wrong, ""));
+    cr_expect(eq(u64, weighed[0].makespan, fixed[0].makespan) && eq(u64, weighed[1].makespan, fixed[1].makespan));
+    cr_expect(eq(u64, fixed[0].makespan, 400 * S));
+    o.weigher = &mine;
+    o.gamma = 0.25;
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, weighed, NULL), HTC_OK) && eq(str, r.scale.wrong, ""));
+    cr_expect(weighed[0].makespan > 500 * S, "%.0f s", (double)weighed[0].makespan / 1e9); /* a quarter of the cores for half an hour, then half of them */
+    cr_expect(last.profile.count > 2900 && last.profile.mean_s == 10 && last.usage.slot_s > 29000 && last.usage.slot_s < 31000, "%.0f", last.usage.slot_s);
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, weighed, NULL), HTC_EUNSUPPORTED));
+    htc_registry_destroy(registry);
+}
+
 Test(sim_fairshare, refuses_clusters_that_are_none)
 {
     static const htc_sim_fairshare_user user = { .size = sizeof user };
@@ -537,7 +574,9 @@ Test(sim_fairshare, the_exact_twin_ends_without_memory)
 /* However often a run is interrupted, written down and gone on with, it comes to the same end. */
 Test(sim_fairshare, goes_on_from_a_checkpoint_to_the_same_end)
 {
-    int stops = 0;
+    int           stops = 0;
+    htc_registry *registry = NULL;
+    cr_assert(htc_registry_create(NULL, &registry) == HTC_OK && htc_registry_add_builtin(registry) == HTC_OK);
     PROPERTY (rng, 60) {
         htc_sim_fairshare_user    users[8];
         htc_sim_fairshare_job     jobs[30];
@@ -545,6 +584,8 @@ Test(sim_fairshare, goes_on_from_a_checkpoint_to_the_same_end)
         htc_sim_fairshare_options o;
         htc_sim_fairshare_report  whole = { .size = sizeof whole }, part = whole;
         draw_run(&rng, users, jobs, &o);
+        if (htc_rng_below(&rng, 2))
+            cr_assert(eq(int, htc_allot_find(registry, htc_rng_below(&rng, 2) ? "usage" : "run-time", &o.weigher), HTC_OK));
         HOLDS(htc_sim_fairshare_run(NULL, &o, &whole, whole_users, NULL) == HTC_OK);
         stopper        halt = { .rng = { htc_rng_next(&rng) }, .one_in = 1 + htc_rng_below(&rng, 2000) };
         htc_scale_host host = { .size = sizeof host, .stop = &halt.stop, .clock = stopper_clock, .ctx = &halt };
@@ -570,6 +611,7 @@ Test(sim_fairshare, goes_on_from_a_checkpoint_to_the_same_end)
         free(to.data);
     }
     cr_expect(stops > (int)property_times(20), "%d stops", stops);
+    htc_registry_destroy(registry);
 }
 
 Test(sim_fairshare, refuses_what_is_no_checkpoint_of_the_experiment)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../policies.h"
 #include "arrivals.h"
 #include "course.h"
 
@@ -45,6 +46,8 @@ static const setting table[] = {
     { "fair.gamma", SET_REAL, "0", -1, 1, "a number from -1 to 1" },
     { "fair.estimated", SET_CHOICE, "off", 0, 0, "off|on" },
     { "fair.weigh", SET_SPAN, "5s", 0, 0, "a span" },
+    { "fair.weights", SET_POLICY, "fixed", HTC_REGISTRY_WEIGHT, 0, "fixed" },
+    { "fair.half_life", SET_SPAN, "168h", 1, 0, "a span" },
     { "fair.policy", SET_CHOICE, "maxmin", 0, 0, "eq1|static|maxmin|fcfs" }, /* in the order of htc_allot_policy */
     { "fair.min_agents", SET_COUNT, "1", 0, 1e6, "a number from 0 to 1000000" },
     { "fair.gap", SET_SPAN, "50ms", 0, 0, "a span" },
@@ -170,6 +173,17 @@ static htc_ns sample_of(const fairshare *f, const settings *s)
     return (htc_ns)fmax(fmax(work / cores, last) / 600, 1);
 }
 
+/* "fixed": those of the users, or what fair.gamma makes of them. */
+static int weigher_of(fairshare *f, const settings *s, htc_error *error)
+{
+    const char *name = settings_text(s, "fair.weights");
+    if (strcmp(name, "fixed") == 0)
+        return 1;
+    if (!(f->registry = policies_open(error)))
+        return 0;
+    return htc_allot_find(f->registry, name, &f->options.weigher) == HTC_OK || settings_refuse(error, HTC_EINTERNAL, "a policy is not in the registry", "report this");
+}
+
 static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
 {
     htc_scale_arrivals arrivals;
@@ -197,7 +211,10 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
                                               .direct = settings_choice(s, "cluster.direct"), .held_ns = settings_span(s, "cluster.held"),
                                               .lost_ns = settings_span(s, "cluster.lost"), .records = settings_choice(s, "db.mode"),
                                               .record_ns = settings_span(s, "db.record"), .sync_ns = settings_span(s, "db.sync"), .gamma = settings_real(s, "fair.gamma"),
-                                              .estimated = settings_choice(s, "fair.estimated"), .weigh_ns = settings_span(s, "fair.weigh") };
+                                              .estimated = settings_choice(s, "fair.estimated"), .weigh_ns = settings_span(s, "fair.weigh"),
+                                              .half_life_ns = settings_span(s, "fair.half_life") };
+    if (!weigher_of(f, s, error))
+        return 0;
     f->exactly = (int)settings_choice(s, "sim.engine");
     f->exact = (htc_sim_fairshare_exact_options){ .size = sizeof f->exact, .commit_ns = settings_span(s, "exact.commit"), .stage_ns = settings_span(s, "exact.stage"),
                                                   .prefetch = (uint32_t)settings_count(s, "exact.prefetch"), .slots = (uint32_t)settings_count(s, "exact.slots") };
@@ -226,6 +243,7 @@ void fairshare_close(void *run)
     free(f->cluster_names);
     free(f->on);
     free(f->course);
+    htc_registry_destroy(f->registry);
     free(f);
 }
 

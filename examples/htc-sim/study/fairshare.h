@@ -2,6 +2,7 @@
 #ifndef HTC_SIM_STUDY_FAIRSHARE_H
 #define HTC_SIM_STUDY_FAIRSHARE_H
 
+#include "htcsched/registry.h"
 #include "htcsched/sim_fairshare.h"
 #include "model.h"
 
@@ -30,6 +31,7 @@ typedef struct fairshare {
     char                    (*cluster_names)[48];
     int                       exactly; /* the exact engine runs it */
     htc_sim_fairshare_exact_options exact;
+    htc_registry             *registry; /* of makers of weights by name; NULL: the weights are fixed */
     course                   *course; /* NULL: not wanted */
     const htc_scale_tape     *resume, *checkpoint; /* NULL: none */
     int                       course_kept; /* in the checkpoint that is being written */

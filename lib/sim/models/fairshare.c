@@ -114,6 +114,28 @@ static htc_status weigh(fair *m)
     return status;
 }
 
+/* What a weigher is told of a user. Cores count as used when they are divided. */
+static htc_allot_facts facts_of(const fair *m, const htc_allot_user *v, htc_ns now)
+{
+    fair_user *user = &m->user[v->id];
+    uint64_t   held = user->cores * htc_scale_now(m->scale) - user->held_since, weight = (user->weight + HTC_ALLOT_WEIGHT_ONE / 2) / HTC_ALLOT_WEIGHT_ONE;
+    (void)htc_allot_usage_add(&user->usage, (double)(held - user->counted) * (double)m->options.tick_ns / 1e9, now, m->options.half_life_ns);
+    user->counted = held;
+    return (htc_allot_facts){ .priority = weight ? weight : 1, .tasks = v->queued + v->running, .profile = user->runs, .usage = user->usage };
+}
+
+static htc_status ask_weigher(fair *m)
+{
+    htc_ns             now = (htc_ns)htc_scale_now(m->scale) * m->options.tick_ns;
+    htc_allot_weighing how = { .size = sizeof how, .now = now, .half_life_ns = m->options.half_life_ns, .gamma = m->options.gamma };
+    for (size_t i = 0; i < m->now.views; i++)
+        m->facts[i] = facts_of(m, &m->view[i], now);
+    htc_status status = htc_allot_weigh(&m->env, m->options.weigher, &how, m->facts, m->now.views, m->weighed, NULL);
+    for (size_t i = 0; status == HTC_OK && i < m->now.views; i++)
+        m->view[i].weight = m->weighed[i];
+    return status;
+}
+
 static void divide(fair *m)
 {
     drop_empty_views(m);
@@ -123,7 +145,7 @@ static void divide(fair *m)
     m->now.wanting = 0;
     for (size_t i = 0; i < m->now.views; i++)
         m->view[i].starting = starting_of(m, (uint32_t)m->view[i].id);
-    htc_status status = m->weighed ? weigh(m) : HTC_OK;
+    htc_status status = m->facts ? ask_weigher(m) : m->weighed ? weigh(m) : HTC_OK;
     if (status == HTC_OK)
         status = htc_allot_plan(&m->env, &m->allot, m->view, m->now.views, m->options.cores - m->now.others, m->now.free, m->change);
     if (status != HTC_OK) {

@@ -32,6 +32,8 @@ typedef struct fair_user {
     uint64_t work;                /* ticks */
     uint64_t held;                /* tasks, for good */
     htc_allot_profile runs;       /* of tasks that have ended */
+    htc_allot_usage   usage;      /* with a weigher: of cores, up to the division before; */
+    uint64_t          counted;    /* core ticks that are in it */
 } fair_user;
 
 typedef struct fair_job {
@@ -81,6 +83,7 @@ typedef struct fair {
     int                       may_die, have_others;             /* in some cluster */
     uint64_t                 *priority, *weighed;               /* with gamma: one for each view */
     double                   *amount;
+    htc_allot_facts          *facts;                            /* with a weigher, the same */
     uint64_t                 *samples;                          /* cores of each user, for a sample */
     size_t                   *arrivals;                         /* jobs by arrival */
     htc_allot_change         *change;
@@ -143,6 +146,12 @@ void          htc__fair_others_end(fair *m, uint32_t core);
 void          htc__fair_others_begin(fair *m);
 uint64_t      htc__fair_life(fair *m, fair_cluster *k); /* ticks until an agent dies, drawn; UINT64_MAX: it does not */
 uint64_t      htc__fair_recorded(fair *m);              /* ticks until a record that is asked for now is written */
+
+/* Weights are made anew. */
+static inline int htc__fair_weighs(const htc_sim_fairshare_options *o)
+{
+    return o->gamma != 0 || o->weigher;
+}
 
 /* fairshare_attempt.c: tasks whose agents die. */
 uint64_t htc__fair_begin_again(fair *m, fair_job *j); /* the number of its task that begins now, of those that are to be done again */

@@ -91,12 +91,12 @@ static uint64_t tables(const htc_sim_fairshare_options *o)
 {
     return o->cores * sizeof(uint32_t) + o->n_users * (sizeof(fair_user) + sizeof(htc_allot_user) + sizeof(htc_allot_change) + sizeof(uint64_t)) +
            o->n_jobs * (sizeof(fair_job) + sizeof(size_t)) + o->n_clusters * sizeof(fair_cluster) +
-           (o->gamma != 0 ? o->cores * sizeof(uint64_t) + o->n_users * (2 * sizeof(uint64_t) + sizeof(double)) : 0);
+           (htc__fair_weighs(o) ? o->cores * sizeof(uint64_t) + o->n_users * (2 * sizeof(uint64_t) + sizeof(double)) : 0) + (o->weigher ? o->n_users * sizeof(htc_allot_facts) : 0);
 }
 
 static htc_scale_options engine_of(const htc_sim_fairshare_options *o, fair *m)
 {
-    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = o->cores + FAIR_IDS + (have_others(o) ? o->n_clusters : 0) + (o->gamma != 0), .cores = o->cores, .tick_ns = o->tick_ns,
+    return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = o->cores + FAIR_IDS + (have_others(o) ? o->n_clusters : 0) + htc__fair_weighs(o), .cores = o->cores, .tick_ns = o->tick_ns,
                                 .event = htc__fair_event, .ctx = m, .host = o->host };
 }
 
@@ -121,7 +121,7 @@ static htc_status check_users(const htc_sim_fairshare_options *o, htc_error *err
         htc_status             status = htc__options_at(&u, sizeof u, o->users, i, offsetof(htc_sim_fairshare_user, reserved));
         if (status == HTC_OK && (!(u.weight >= 0) || u.weight > (double)HTC_ALLOT_WEIGHT_MAX / (double)HTC_ALLOT_WEIGHT_ONE || u.fixed > 1))
             status = HTC_EINVAL;
-        if (status == HTC_OK && o->gamma != 0 && u.weight > 4194304.0) /* a priority, in units of 1/1024 */
+        if (status == HTC_OK && htc__fair_weighs(o) && u.weight > 4194304.0) /* a priority, in units of 1/1024 */
             status = HTC_EINVAL;
         if (status != HTC_OK)
             return htc__error(error, status, "the size or the weight of user %zu is out of range", i);
@@ -249,6 +249,7 @@ static void close_model(fair *m)
     htc__free(&m->env, m->begun, m->options.cores * sizeof *m->begun);
     htc__free(&m->env, m->priority, users * sizeof *m->priority);
     htc__free(&m->env, m->weighed, users * sizeof *m->weighed);
+    htc__free(&m->env, m->facts, users * sizeof *m->facts);
     htc__free(&m->env, m->amount, users * sizeof *m->amount);
 }
 
@@ -269,14 +270,15 @@ static htc_status open_model(fair *m, htc_error *error)
     m->job = htc__alloc_raw(&m->env, jobs * sizeof *m->job);
     m->arrivals = htc__alloc_raw(&m->env, jobs * sizeof *m->arrivals);
     m->cluster = htc__alloc_raw(&m->env, m->options.n_clusters * sizeof *m->cluster);
-    if (m->options.gamma != 0) {
+    if (htc__fair_weighs(&m->options)) {
         m->begun = htc__alloc_raw(&m->env, m->options.cores * sizeof *m->begun);
         m->priority = htc__alloc_raw(&m->env, users * sizeof *m->priority);
         m->weighed = htc__alloc_raw(&m->env, users * sizeof *m->weighed);
         m->amount = htc__alloc_raw(&m->env, users * sizeof *m->amount);
+        m->facts = m->options.weigher ? htc__alloc_raw(&m->env, users * sizeof *m->facts) : NULL;
     }
     if (!m->core || !m->user || !m->view || !m->change || !m->samples || !m->job || !m->arrivals || !m->cluster ||
-        (m->options.gamma != 0 && (!m->begun || !m->priority || !m->weighed || !m->amount)))
+        (htc__fair_weighs(&m->options) && (!m->begun || !m->priority || !m->weighed || !m->amount || (m->options.weigher && !m->facts))))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
     return HTC_OK;
 }
@@ -300,7 +302,11 @@ static uint64_t print_of(const fair *m)
         htc_sim_fairshare_cluster c = htc__fair_cluster_at(o, i);
         print = htc_hash64((htc_bytes){ &c.cores, sizeof c - offsetof(htc_sim_fairshare_cluster, cores) }, print);
     }
-    return htc_hash64((htc_bytes){ &o->gamma, sizeof o->gamma }, print);
+    print = htc_hash64((htc_bytes){ &o->gamma, sizeof o->gamma }, print);
+    if (!o->weigher)
+        return print;
+    const char *name = o->weigher->name ? o->weigher->name : "";
+    return htc_hash64((htc_bytes){ name, strlen(name) }, print + o->half_life_ns);
 }
 
 static htc_status move_model(fair *m, const htc_scale_tape *tape)
