@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "reproduce.h"
 
@@ -101,8 +102,9 @@ static void pictures(const experiment *e, const char *folder, FILE *out)
     for (size_t i = 0; i < e->n_series; i++) {
         const series *s = &e->series[i];
         if (curve_begins(e, i)) {
-            snprintf(pattern, sizeof pattern, "%s-%s.svg", e->id, s->plot);
-            picture(out, pattern, name);
+            snprintf(pattern, sizeof pattern, "%s/%s-%s.svg", folder, e->id, s->plot);
+            if (access(pattern, F_OK) == 0) /* none is drawn of what was not run */
+                picture(out, pattern, name);
         }
         for (size_t k = 0; s->picture && k < s->n; k++) {
             glob_t found = { 0 };

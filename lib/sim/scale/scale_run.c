@@ -173,12 +173,15 @@ static htc_status run_windows(run *r)
     return htc__scale_status(r);
 }
 
-/* Parts whose ids the model knows: it lets them happen, some at a time. */
+/* Parts whose ids the model knows: it lets them happen, some at a time. What is settled together may go beyond where the run is to stop. */
 static htc_status run_turns(run *r)
 {
-    while (htc__scale_status(r) == HTC_OK && r->turn(r, r->look_every))
-        if (htc__scale_status(r) == HTC_OK && look_at_host(r))
+    for (int more = 1; more && htc__scale_status(r) == HTC_OK;) {
+        uint64_t now = htc__scale_events(r), most = r->stop_at > now ? r->stop_at - now : 0;
+        more = most && r->turn(r, r->look_every < most ? r->look_every : most);
+        if (htc__scale_status(r) == HTC_OK && (htc__scale_events(r) >= r->stop_at || (more && look_at_host(r))))
             return htc__scale_pending(r) ? HTC_AGAIN : HTC_OK;
+    }
     return htc__scale_status(r);
 }
 
