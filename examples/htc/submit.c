@@ -61,29 +61,15 @@ static htc_status read_list(void *ctx, const char *path, htc_bytes *content)
     return s;
 }
 
-/* The words of --args '...': blanks divide, quotes keep together, as a shell would. In place. */
+/* The words of --args '...': blanks divide, quotes keep together, as a shell would. */
 static htc_status cut_args(cli *c, plan *p)
 {
-    p->split = must_dup(p->args);
-    char *in = p->split, *out = p->split;
-    for (;;) {
-        in += strspn(in, " \t\n");
-        if (!*in)
-            return HTC_OK;
-        char *word = out, quote = 0;
-        for (; *in && (quote || !strchr(" \t\n", *in)); in++) {
-            if (quote ? *in == quote : *in == '\'' || *in == '"')
-                quote = quote ? 0 : *in;
-            else
-                *out++ = *in;
-        }
-        if (quote)
-            return cli_error(c, HTC_EUSAGE, "--args", "close the quotation", "a quotation does not end");
-        if (*in)
-            in++;
-        *out++ = '\0';
+    const char *word;
+    char       *left = p->split = must_dup(p->args);
+    htc_status  s;
+    while ((s = htc_command_word(&left, &word)) == HTC_OK)
         words_add(&p->command, word);
-    }
+    return s == HTC_EMPTY ? HTC_OK : cli_error(c, s, "--args", "close the quotation", "a quotation does not end");
 }
 
 /* Everything after the executable, as htc_command wants it. */

@@ -301,6 +301,18 @@ typedef struct htc_command {
  */
 HTC_API htc_status htc_command_to_jsdl(const htc_env *env, const htc_command *command, htc_bytes *xml, htc_error *error);
 
+/**
+ * The next word of a text such as `htc generate --args` takes: blanks, tabs and line ends divide words, and what stands in ' or " belongs
+ * together, without the quotation marks.
+ *
+ * @param[in,out] text  what is left of it; the words are made in place, so that what was read is changed
+ * @param[out]    word  lends a word of the text
+ * @return HTC_OK; HTC_EMPTY: there is none; HTC_EUSAGE: a quotation does not end; HTC_EINVAL
+ *
+ * Cost: O(length of the word).   Since: 0.2
+ */
+HTC_API htc_status htc_command_word(char **text, const char **word);
+
 /** Who knows the files that a document names where it was written. */
 typedef struct htc_staging {
     size_t size; /**< sizeof(htc_staging) */

@@ -519,3 +519,25 @@ htc_status htc_command_to_jsdl(const htc_env *env, const htc_command *command, h
     }
     return status;
 }
+
+htc_status htc_command_word(char **text, const char **word)
+{
+    if (!text || !*text || !word)
+        return HTC_EINVAL;
+    char *in = *text + strspn(*text, " \t\n"), *out = in, quote = 0;
+    *text = in;
+    if (!*in)
+        return HTC_EMPTY;
+    *word = in;
+    for (; *in && (quote || !strchr(" \t\n", *in)); in++) {
+        if (quote ? *in == quote : *in == '\'' || *in == '"')
+            quote = quote ? 0 : *in;
+        else
+            *out++ = *in;
+    }
+    if (quote)
+        return HTC_EUSAGE;
+    *text = *in ? in + 1 : in;
+    *out = '\0';
+    return HTC_OK;
+}

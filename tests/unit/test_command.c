@@ -210,6 +210,22 @@ Test(command, makes_pairs)
     htc_spec_destroy(spec);
 }
 
+Test(command, cuts_a_text_into_words)
+{
+    char        text[] = "  -a 'b c'd\t\"e'f\" ''\n", open[] = "a 'b", *left = text;
+    const char *word, *const want[] = { "-a", "b cd", "e'f", "" };
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert(eq(int, htc_command_word(&left, &word), HTC_OK));
+        cr_expect(eq(str, (char *)word, (char *)want[i]));
+    }
+    cr_expect(eq(int, htc_command_word(&left, &word), HTC_EMPTY));
+    cr_expect(eq(int, htc_command_word(&left, &word), HTC_EMPTY));
+    left = open;
+    cr_expect(eq(int, htc_command_word(&left, &word), HTC_OK));
+    cr_expect(eq(int, htc_command_word(&left, &word), HTC_EUSAGE));
+    cr_expect(eq(int, htc_command_word(NULL, &word), HTC_EINVAL));
+}
+
 Test(command, gives_back_everything_when_memory_is_refused)
 {
     const char *const words[] = WORDS("run", "--l={l}", "{s}", ":::", "l=@ligands.txt", ":::", "s=1,2");

@@ -364,6 +364,7 @@ static const struct {
     { "results", htc__gw_api_results },  { "why", htc__gw_api_why },           { "cancel", htc__gw_api_control },    { "retry", htc__gw_api_control },
     { "release", htc__gw_api_control },
     { "du", htc__gw_api_du },
+    { "generate", htc__gw_api_generate }, { "validate", htc__gw_api_generate },
     { "rm", htc__gw_api_control },       { "shutdown", htc__gw_api_control },  { "users", htc__gw_api_listing },     { "agents", htc__gw_api_listing },
     { "log", htc__gw_api_files },        { "blob", htc__gw_api_files },        { "upload", htc__gw_api_files },      { "download", htc__gw_api_files },
 };

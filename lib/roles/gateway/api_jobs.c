@@ -119,10 +119,10 @@ static void give_up(htc_gateway *gw, submission *s, htc_status status)
     htc_runtime_ask(gw->runtime, rq, 4, undone, s);
 }
 
-static json_t *warnings_of(const job *j)
+json_t *htc__gw_spec_warnings(const htc_spec *spec)
 {
     json_t     *warnings = json_array();
-    const char *line = j->spec ? htc_spec_warnings(j->spec) : "";
+    const char *line = spec ? htc_spec_warnings(spec) : "";
     while (*line) {
         size_t n = strcspn(line, "\n");
         json_array_append_new(warnings, json_stringn(line, n));
@@ -135,7 +135,7 @@ static void answer_submitted(htc_gateway *gw, request *q, const job *j, int repe
 {
     htc__gw_req_answer(gw, q,
                        json_pack("{s:I,s:I,s:s,s:o,s:b}", "id", (json_int_t)j->id, "count", (json_int_t)j->count, "name", j->name,
-                         "warnings", warnings_of(j), "repeated", repeated));
+                         "warnings", htc__gw_spec_warnings(j->spec), "repeated", repeated));
 }
 
 static void stored(void *role, void *ctx, const htc_kv_result *r)

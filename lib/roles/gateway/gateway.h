@@ -821,6 +821,8 @@ void htc__gw_api_control(htc_gateway *gw, request *q); /* cancel, retry, rm, shu
 void htc__gw_api_listing(htc_gateway *gw, request *q); /* users, agents, ping */
 void htc__gw_api_why(htc_gateway *gw, request *q);
 void htc__gw_api_du(htc_gateway *gw, request *q);
+void htc__gw_api_generate(htc_gateway *gw, request *q); /* generate, validate */
+json_t *htc__gw_spec_warnings(const htc_spec *spec);    /* a list of texts */
 void htc__gw_request_add(htc_gateway *gw, request *q, uint64_t id); /* to the jobs that it is about */
 void htc__gw_api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
 json_t *htc__gw_job_json(htc_gateway *gw, const job *j);
