@@ -1,4 +1,5 @@
 /* ping, users, agents, and why: what waits, and for what, in the words of the rules that decide. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static const char *const apart_names[] = { "refused", "confined", "uid" };
 static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *a)
 {
     char        text[64];
-    double      since = (double)gw->wall / 1e9 - (double)(gw->now - a->since) / 1e9;
+    double      since = round(((double)gw->wall - (double)(gw->now - a->since)) / 1e8) / 10; /* two clocks: what is below that changes by itself */
     htc_ns      until;
     const site *s = &gw->sites[a->site];
     const char *reason = a->reason;
