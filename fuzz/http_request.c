@@ -34,6 +34,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(inside(r.method, copy, size) && inside(r.path, copy, size));
         must(((const char *)r.path.data)[0] == '/' && !memchr(r.path.data, '?', r.path.len) &&
              !memchr(r.path.data, '\n', r.path.len));
+        must(r.length <= size && (r.fields.len == 0 || inside(r.fields, copy, size)) && (r.query.len == 0 || inside(r.query, copy, size)));
+        static const char *const names[] = { "Host", "content-length", "COOKIE" };
+        for (size_t i = 0; i < 3; i++) {
+            htc_bytes value;
+            size_t    n = htc__http_request_field(&r, names[i], &value);
+            must(n <= size && (value.len == 0 || (n > 0 && inside(value, copy, size) && !memchr(value.data, '\n', value.len))));
+        }
+        htc_bytes value;
+        if (htc__http_request_argument(r.query, "job", &value))
+            must(value.len == 0 || (inside(value, copy, size) && !memchr(value.data, '&', value.len)));
     }
     /* Once something is said of a beginning, what follows changes nothing. */
     int said = 0;

@@ -72,6 +72,13 @@ static htc_status listen_all(htc_daemon *d, htc_host *host, htc_host_keys *keys,
                                htc_state_path(d->state, HTC_STATE_TCP_TOKEN), 2, NULL, &d->error);
 }
 
+/* The page for users. */
+static htc_status listen_to_browsers(htc_daemon *d, htc_host *host)
+{
+    htc_host_portal_options o = { .size = sizeof o, .address = htc_config_text(d->config, "server.portal"), .port = 5 };
+    return o.address[0] && strcmp(o.address, "off") != 0 ? htc_host_listen_portal(host, &o, NULL, &d->error) : HTC_OK;
+}
+
 /* Who may reach the socket, and what keeps the tasks of different users apart. */
 static htc_status settle_people(htc_daemon *d, htc_gateway_options *o, char why[HTC_GATEWAY_HOST_WHY_MAX])
 {
@@ -140,6 +147,8 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     }
     if (s == HTC_OK)
         s = listen_all(d, host, keys, options.apart);
+    if (s == HTC_OK)
+        s = listen_to_browsers(d, host);
     if (s == HTC_OK)
         s = htc_host_run(host, htc_gateway_ops(), gateway);
     htc_host_destroy(host);

@@ -100,6 +100,31 @@ HTC_API htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, c
  */
 HTC_API void htc_gateway_host_destroy(htc_gateway_host *gateway);
 
+/** Where the portal is. */
+typedef struct htc_host_portal_options {
+    size_t      size;     /**< sizeof(htc_host_portal_options) */
+    const char *address;  /**< "127.0.0.1:7071" or "[::1]:7071" (port 0: any); copied */
+    uint32_t    port;     /**< the driver's number of this listener, as its connections tell the gateway */
+    uint32_t    reserved; /**< 0 */
+} htc_host_portal_options;
+
+/**
+ * Show the portal, a web page for users, from when the host runs until it is destroyed (doc/portal.md).
+ *
+ * Its requests reach the machine as those of a peer of HTC_TRANSPORT_TCP whose uid is not known: a login says who somebody is, and
+ * nothing else does. Nothing is encrypted, so that addresses beyond loopback are refused. At most 64 requests and 32 streams of events
+ * are open at once; a request has at most 8 KiB of head, 16 MiB of body and 60 s to come.
+ *
+ * @param[in,out] host     not running yet; its machine is a gateway
+ * @param[in]     options  borrowed; strings are copied
+ * @param[out]    bound    the port listened on; NULL is fine
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_EDENIED for an address beyond loopback; HTC_ELOCKED if the port is taken; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: some system calls.   Since: 0.2
+ */
+HTC_API htc_status htc_host_listen_portal(htc_host *host, const htc_host_portal_options *options, uint16_t *bound, htc_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/loop/guest.h"
 #include "net/loop/host_private.h"
 #include "htcsched/calls.h"
 #include "roles/runtime/agent_wire.h"
@@ -149,6 +150,8 @@ static void carry_out(htc_host *h)
     htc_effect e;
     for (size_t i = 0; htc_output_get(h->out, i, &e) == HTC_OK; i++) {
         htc__conn *c = e.peer ? htc__conn_find(h, e.peer) : NULL;
+        if (!c && e.peer && h->guests && htc__guest_effect(h, &e))
+            continue;
         switch ((htc_effect_kind)e.kind) {
         case HTC_OUT_MESSAGE:
             h->said += e.body.len;

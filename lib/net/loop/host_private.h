@@ -48,6 +48,7 @@ struct htc_host {
     uint32_t               refused_uid, refused_untold;
     int                    spare_fd; /* given up for a moment to refuse a connection when descriptors have run out */
     htc__conn             *dead;
+    struct htc__guest     *guests; /* peers that are part of this program: guest.c */
     htc__listener         *listeners;
     int                    closed_doors; /* nobody is let in: htc_host_accept */
     htc_host             **dealt_to; /* hosts that get this one's connections in turn: accept_balancer.c */

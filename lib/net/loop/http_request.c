@@ -1,6 +1,7 @@
 #include "net/loop/http_request.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* RFC 9110: what methods and names of fields are made of. */
 static int is_token(htc_bytes word)
@@ -54,6 +55,8 @@ static int read_first(htc_bytes line, htc__http_request *r)
     const char *query = memchr(target.data, '?', target.len);
     r->method = method;
     r->path = (htc_bytes){ target.data, query ? (size_t)(query - (const char *)target.data) : target.len };
+    if (query)
+        r->query = (htc_bytes){ query + 1, target.len - r->path.len - 1 };
     return 200;
 }
 
@@ -69,19 +72,68 @@ static int field_fits(htc_bytes line)
 
 int htc__http_request_read(htc_bytes bytes, htc__http_request *r)
 {
-    htc_bytes line = next_line(&bytes);
-    *r = (htc__http_request){ { NULL, 0 }, { NULL, 0 } };
+    const char *begin = bytes.data;
+    htc_bytes   line = next_line(&bytes);
+    *r = (htc__http_request){ .length = 0 };
     if (!line.data)
         return 0;
-    int status = read_first(line, r);
+    int         status = read_first(line, r);
+    const char *fields = bytes.data;
     while (status == 200) {
         line = next_line(&bytes);
         if (!line.data)
             return 0;
-        if (line.len == 0)
+        if (line.len == 0) {
+            r->fields = (htc_bytes){ fields, (size_t)((const char *)line.data - fields) };
+            r->length = (size_t)((const char *)bytes.data - begin);
             break;
+        }
         if (!field_fits(line))
             status = 400;
     }
     return status;
+}
+
+static int is_named(htc_bytes word, const char *name)
+{
+    return word.len == strlen(name) && strncasecmp(word.data, name, word.len) == 0;
+}
+
+size_t htc__http_request_field(const htc__http_request *r, const char *name, htc_bytes *value)
+{
+    htc_bytes rest = r->fields, line;
+    size_t    n = 0;
+    *value = (htc_bytes){ NULL, 0 };
+    while ((line = next_line(&rest)).data) {
+        htc_bytes word = cut(&line, ':');
+        if (!word.data || !is_named(word, name))
+            continue;
+        const char *p = line.data;
+        while (line.len && (p[0] == ' ' || p[0] == '\t'))
+            p++, line.len--;
+        while (line.len && (p[line.len - 1] == ' ' || p[line.len - 1] == '\t'))
+            line.len--;
+        *value = (htc_bytes){ p, line.len };
+        n++;
+    }
+    return n;
+}
+
+int htc__http_request_argument(htc_bytes query, const char *name, htc_bytes *value)
+{
+    size_t n = 0;
+    *value = (htc_bytes){ NULL, 0 };
+    while (query.len) {
+        htc_bytes part = cut(&query, '&');
+        if (!part.data) {
+            part = query;
+            query.len = 0;
+        }
+        htc_bytes word = cut(&part, '=');
+        if (!word.data || word.len != strlen(name) || memcmp(word.data, name, word.len) != 0)
+            continue;
+        *value = part;
+        n++;
+    }
+    return n == 1;
 }

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""usage: portal_browser.py PROGRAM_FOLDER [SCREENSHOTS]
+The portal in headless Chromium, by clicks and by keys alone: a login, a sweep by the form, its job live, a log, retry, cancel and a logout; in light and dark
+and at a phone's width: nothing overflows, every text has contrast, everything that is used has a name. Nothing but the portal is asked for anything."""
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+try:
+    import websocket
+except ImportError:
+    try: # of the distribution, where another Python comes first
+        sys.path.append("/usr/lib/python3/dist-packages")
+        import websocket
+    except ImportError:
+        print("skipped: no module websocket (Debian: python3-websocket)")
+        sys.exit(77)
+from portal_system import System, check, fail
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if not CHROMIUM:
+    print("skipped: no chromium")
+    sys.exit(77)
+SHOTS = sys.argv[2] if len(sys.argv) > 2 else None
+
+# Contrast of each text that is seen with what is behind it (WCAG 2, 1.4.3).
+CONTRAST = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const rgb = c => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const light = c => { const l = c.slice(0, 3).map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * l[0] + 0.7152 * l[1] + 0.0722 * l[2]; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] === 255) return c; } return rgb(getComputedStyle(document.documentElement).colorScheme ? 'Canvas' : '#fff'); };
+  const bad = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || (['INPUT', 'TEXTAREA'].includes(e.tagName) && e.value);
+    if (!own || !e.checkVisibility() || e.closest('script,noscript')) continue;
+    const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) bad.push(e.tagName + '#' + e.id + ' ' + e.textContent.trim().slice(0, 30) + ' ' + ratio.toFixed(2));
+  }
+  return bad;
+})()"""
+OVERFLOW = """(() => {
+  const width = document.documentElement.clientWidth, bad = [];
+  if (document.documentElement.scrollWidth > width) bad.push('the page is ' + document.documentElement.scrollWidth + ' wide');
+  for (const e of document.querySelectorAll('body *')) {
+    if (!e.checkVisibility() || e.closest('.table, pre, svg') || e.classList.contains('skip')) continue;
+    const r = e.getBoundingClientRect();
+    if (r.width && (r.right > width + 1 || r.left < -1)) bad.push(e.tagName + '#' + e.id + ' ends at ' + r.right);
+  }
+  for (const e of document.querySelectorAll('.table'))
+    if (e.checkVisibility() && e.scrollWidth > e.clientWidth + 1) bad.push(e.querySelector('caption').textContent + ' has to be scrolled');
+  return bad;
+})()"""
+SMALL = """[...document.querySelectorAll('a, button, input, select, textarea, summary')].filter(e => e.checkVisibility() && !e.classList.contains('skip')).filter(e => {
+  const r = e.getBoundingClientRect(); return r.height < 24 || (r.width < 20 && e.type !== 'checkbox'); }).map(e => e.tagName + '#' + e.id + ' ' + e.textContent)"""
+
+
+class Browser:
+    def __init__(self):
+        self.home = tempfile.mkdtemp(prefix="htc-chromium-")
+        self.p = subprocess.Popen([CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0",
+                                   "--remote-allow-origins=*", "--no-first-run", "--disable-background-networking", "--disable-sync", "--window-size=1200,900",
+                                   "--user-data-dir=" + self.home, "about:blank"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        port_file = os.path.join(self.home, "DevToolsActivePort")
+        end = time.monotonic() + 120
+        while not (os.path.exists(port_file) and "\n" in open(port_file).read()):
+            check(self.p.poll() is None and time.monotonic() < end, "chromium begins")
+            time.sleep(0.1)
+        port = int(open(port_file).read().split()[0])
+        pages = json.load(urllib.request.urlopen("http://127.0.0.1:%d/json" % port))
+        self.ws = websocket.create_connection([p for p in pages if p["type"] == "page"][0]["webSocketDebuggerUrl"], timeout=120)
+        self.n, self.errors, self.urls = 0, [], set()
+        for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
+            self.call(domain + ".enable")
+        self.media("light")
+
+    def end(self):
+        self.p.terminate()
+        try:
+            self.p.wait(30)
+        except subprocess.TimeoutExpired:
+            self.p.kill()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def call(self, method, **params):
+        self.n += 1
+        self.ws.send(json.dumps({"id": self.n, "method": method, "params": params}))
+        while True:
+            m = json.loads(self.ws.recv())
+            if m.get("method") == "Runtime.exceptionThrown":
+                self.errors.append(m["params"]["exceptionDetails"]["exception"].get("description", "?"))
+            elif m.get("method") == "Log.entryAdded" and m["params"]["entry"]["source"] in ("security", "javascript"):
+                self.errors.append(m["params"]["entry"]["text"])
+            elif m.get("method") == "Network.requestWillBeSent":
+                self.urls.add(m["params"]["request"]["url"])
+            elif m.get("method") == "Page.javascriptDialogOpening":
+                self.n += 1
+                self.ws.send(json.dumps({"id": self.n, "method": "Page.handleJavaScriptDialog", "params": {"accept": True}}))
+            elif m.get("id") == self.n or ("id" in m and "result" in m and m["id"] == self.n - 1):
+                check("error" not in m, method, m)
+                return m["result"]
+
+    def js(self, text):
+        r = self.call("Runtime.evaluate", expression=text, returnByValue=True, awaitPromise=True)
+        check("exceptionDetails" not in r, text, r)
+        return r["result"].get("value")
+
+    def until(self, what, text):
+        end = time.monotonic() + 120
+        while not self.js(text):
+            if time.monotonic() > end:
+                self.shot("failed")
+                fail("%s; the page says: %s" % (what, self.js("document.body.innerText")))
+            time.sleep(0.1)
+
+    def click(self, selector):
+        x, y = self.js("""(() => { const e = document.querySelector(%s); e.scrollIntoView({ block: 'center', behavior: 'instant' });
+            const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()""" % json.dumps(selector))
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def type(self, text):
+        self.call("Input.insertText", text=text)
+
+    def key(self, key, code=0, text=None, modifiers=0):
+        more = {"text": text} if text else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, modifiers=modifiers, **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code, modifiers=modifiers)
+
+    def tab_to(self, id):
+        for _ in range(200):
+            self.key("Tab", 9)
+            if self.js("document.activeElement.id") == id:
+                return
+        fail("no key leads to " + id)
+
+    def shot(self, name):
+        if SHOTS:
+            os.makedirs(SHOTS, exist_ok=True)
+            with open(os.path.join(SHOTS, name + ".png"), "wb") as f:
+                f.write(base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]))
+
+    # Everything that is used has a name, and the page its headings in order.
+    def tree(self):
+        nodes = [n for n in self.call("Accessibility.getFullAXTree")["nodes"] if not n.get("ignored")]
+        for n in nodes:
+            role = n["role"]["value"]
+            if role in ("button", "link", "textbox", "combobox", "checkbox", "spinbutton", "progressbar", "table", "image", "region", "heading", "form"):
+                named = n.get("name", {}).get("value", "").strip()
+                check(named or role == "form", "a %s has a name" % role, n)
+        levels = [int(p["value"]["value"]) for n in nodes if n["role"]["value"] == "heading" for p in n["properties"] if p["name"] == "level"]
+        check(levels[0] == 1 and all(b <= a + 1 for a, b in zip(levels, levels[1:])), "headings follow each other", levels)
+        return nodes
+
+    def media(self, scheme): # nothing moves while it is clicked
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}])
+
+    def looks(self, name):
+        for width, height, mobile in ((1200, 900, False), (390, 844, True), (320, 640, True)):
+            self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
+            for scheme in ("light", "dark"):
+                self.media(scheme)
+                where = "%s at %d, %s" % (name, width, scheme)
+                for what, text in (("contrast", CONTRAST), ("overflow", OVERFLOW), ("size", SMALL)):
+                    bad = self.js(text)
+                    if bad:
+                        self.shot("failed")
+                    check(not bad, "%s: %s:" % (where, what), bad)
+                self.shot("%s-%d-%s" % (name, width, scheme))
+        self.call("Emulation.clearDeviceMetricsOverride")
+        self.tree()
+
+
+def visible(id):
+    return "(document.getElementById('%s')?.checkVisibility() || false)" % id
+
+
+def says(text):
+    return "document.getElementById('status').textContent.includes(%s)" % json.dumps(text)
+
+
+def work(b, s):
+    b.call("Page.navigate", url="http://%s/" % s.address)
+    b.until("the login is there", visible("login-name"))
+    b.looks("login")
+    b.js("document.getElementById('login-name').focus()")
+    b.type(s.owner)
+    b.key("Tab", 9)
+    b.type("wrong")
+    b.key("Enter", 13, "\r")
+    b.until("a wrong password is said", "document.getElementById('alert').textContent.includes('wrong user name or password')")
+    b.click("#login-password")
+    b.js("document.getElementById('login-password').value = ''")
+    b.type("open sesame")
+    b.click("#login-form button")
+    b.until("somebody is logged in", visible("app"))
+    check(b.js("document.cookie") == "" and "htc_session" not in b.js("JSON.stringify([{...localStorage}, {...sessionStorage}])"), "no script sees the session")
+
+    # A sweep, by clicks.
+    b.click("#g-exe"); b.type("sh")
+    b.click("#g-args"); b.type("-c 'echo out {x}; exit $(( {x} == 2 ))'")
+    b.click("#g-sweeps"); b.type("x=1:5")
+    b.click("#generate-form button.main")
+    b.until("the document is shown", visible("document"))
+    check(b.js("document.getElementById('document-count').textContent") == "5 tasks", "with its number of tasks")
+    want = s.htc("generate", "--exe", "sh", "--args", "-c 'echo out {x}; exit $(( {x} == 2 ))'", "--sweep", "x=1:5")
+    check(b.js("document.getElementById('document-text').textContent") == want, "the document is the one of htc generate")
+    b.looks("document")
+    b.click("#submit-form button")
+    b.until("the job has run, and nothing was loaded again", "document.getElementById('job-state').textContent.startsWith('done, with failures, 5 of 5')")
+    b.until("its tasks are there", "document.querySelectorAll('#tasks-body tr').length === 5")
+    b.until("why is said", "document.getElementById('job-why').textContent !== ''")
+    b.click("#tasks-body tr:nth-child(1) button")
+    b.until("a log is shown", "document.getElementById('log').textContent === 'out 1\\n'")
+    b.until("outputs are offered", "document.querySelector('#outputs a')?.getAttribute('href').includes('name=stdout')")
+    b.looks("job")
+    b.click("#tasks-body tr:nth-child(2) button:nth-child(2)")
+    b.until("a task is tried again", says("1 task is tried again"))
+    b.until("and fails again", "[...document.querySelectorAll('#job-counts div')].some(d => d.textContent === 'attempts6')")
+    b.click("#job-remove")
+    b.until("a job is removed", says("is removed"))
+
+    # A job that runs, by keys alone.
+    b.js("document.activeElement.blur(), scrollTo(0, 0)")
+    b.tab_to("g-exe"); b.key("a", 65, modifiers=2); b.type("sh")
+    b.key("Tab", 9); b.key("a", 65, modifiers=2); b.type("-c 'sleep 600' {x}")
+    b.key("Tab", 9); b.key("a", 65, modifiers=2); b.type("x=1:8")
+    b.tab_to("g-exe") if False else b.key("Tab", 9)
+    for _ in range(10):
+        if b.js("document.activeElement.textContent") == "Show the document":
+            break
+        b.key("Tab", 9)
+    b.key("Enter", 13, "\r")
+    b.until("the document is shown", visible("document"))
+    b.key("Tab", 9)
+    for _ in range(10):
+        if b.js("document.activeElement.textContent") == "Submit":
+            break
+        b.key("Tab", 9)
+    b.key("Enter", 13, "\r")
+    b.until("the job runs", "document.getElementById('job-state').textContent.startsWith('running')")
+    b.until("the chart has its user", "document.querySelectorAll('#chart path').length === 1 && document.querySelector('#chart-legend').textContent.includes(': 2')")
+    b.until("agents are there", "document.querySelectorAll('#agents-body tr').length > 0")
+    b.looks("running")
+    b.js("document.activeElement.blur(), scrollTo(0, 0)")
+    b.tab_to("job-cancel")
+    b.key("Enter", 13, "\r")
+    b.until("a job is cancelled", "document.getElementById('job-state').textContent.startsWith('cancelled')")
+
+    # A document of one's own.
+    path = os.path.join(s.top, "own.jsdl")
+    with open(path, "w") as f:
+        f.write(s.htc("generate", "--exe", "echo", "--args", "{x}", "--sweep", "x=a,b"))
+    root = b.call("DOM.getDocument")["root"]["nodeId"]
+    b.call("DOM.setFileInputFiles", nodeId=b.call("DOM.querySelector", nodeId=root, selector="#u-file")["nodeId"], files=[path])
+    b.click("#upload-form button")
+    b.until("a file is read", "document.getElementById('document-count').textContent === '2 tasks'")
+    b.click("#submit-form button")
+    b.until("and run", "document.getElementById('job-state').textContent.startsWith('done')")
+
+    # Loaded again it is still the same session; after the logout it is none.
+    b.call("Page.reload")
+    b.until("the session goes on", "document.readyState === 'complete' && " + visible("app"))
+    b.until("the jobs are there", "document.querySelectorAll('#jobs-body tr').length === 2")
+    b.click("#logout")
+    b.until("nobody is logged in", visible("login-name"))
+    check(not b.js("document.getElementById('jobs-body').textContent"), "what was seen is gone")
+    check(not b.errors, "the browser complains of nothing", b.errors)
+    strange = [u for u in b.urls if not u.startswith("http://%s/" % s.address) and not u.startswith("data:")]
+    check(not strange, "nothing is loaded from elsewhere", strange)
+
+
+with System(sys.argv[1]) as s:
+    b = Browser()
+    try:
+        work(b, s)
+    finally:
+        b.end()
+print("portal_browser: ok")

@@ -1,0 +1,219 @@
+/* The portal over sockets, with a machine that only notes what it hears: what a request becomes, who asks it, and how it is answered. */
+#include "expect.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/wire.h"
+#include "htcsched/gateway_host.h"
+
+#define TOKEN "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define SESSION "Cookie: a=b; htc_session=" TOKEN "\r\n"
+#define OURS "X-HTC-Portal: 1\r\nContent-Type: application/json\r\n"
+
+typedef struct ear {
+    htc_host   *host;
+    uint16_t    port;
+    atomic_uint opened, closed, others; /* others: peers that are not strangers of a loopback port */
+    char        last[512];              /* the last request: read when its answer has come */
+    htc_buf     out;
+} ear;
+
+static void answer(ear *e, htc_output *out, uint32_t peer, uint64_t id, const char *text)
+{
+    htc_wire_begin(&e->out, HTC_WIRE_USER_ANSWER, id);
+    htc_put_raw(&e->out, htc_bytes_of(text));
+    htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = peer, .body = htc_buf_bytes(&e->out) });
+}
+
+static void message(ear *e, const htc_input *in, htc_output *out)
+{
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r = htc_wire_open(in->body, &type, &id);
+    if (type == HTC_WIRE_HELLO) {
+        htc_wire_welcome(&e->out, id, HTC_WIRE_VERSION);
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&e->out) });
+        return;
+    }
+    snprintf(e->last, sizeof e->last, "%.*s", (int)htc_reader_left(&r), (const char *)r.p);
+    if (strstr(e->last, "\"login\""))
+        answer(e, out, in->peer, id, "{\"token\":\"" TOKEN "\",\"user\":\"u\",\"expires\":1.0}");
+    else if (strstr(e->last, "\"nobody\""))
+        answer(e, out, in->peer, id, "{\"error\":\"HTC_ENOTFOUND\",\"message\":\"no\"}");
+    else if (strstr(e->last, "\"go\""))
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = in->peer, .status = HTC_EPROTO });
+    else if (strstr(e->last, "\"end\""))
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP });
+    else if (!strstr(e->last, "\"wait\""))
+        answer(e, out, in->peer, id, "{\"good\":1}");
+}
+
+static htc_status ear_step(void *self, const htc_input *in, htc_output *out)
+{
+    ear          *e = self;
+    htc_peer_info info = { .transport = 0 };
+    if (in->kind == HTC_IN_OPENED) {
+        e->opened++;
+        e->others += htc_peer_info_read(in->body, &info) != HTC_OK || info.transport != HTC_TRANSPORT_TCP || info.uid != UINT32_MAX || info.pid != 0 || info.port != 5;
+    } else if (in->kind == HTC_IN_CLOSED) {
+        e->closed++;
+    } else if (in->kind == HTC_IN_MESSAGE) {
+        message(e, in, out);
+    }
+    return HTC_OK;
+}
+
+static htc_ns ear_deadline(const void *self)
+{
+    (void)self;
+    return HTC_NEVER;
+}
+
+/* ---- the other side ---- */
+
+static int dial(const ear *e)
+{
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(e->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
+static void say(int fd, const char *text, size_t at_once)
+{
+    for (size_t at = 0, n = strlen(text); at < n;) {
+        size_t  left = n - at < at_once ? n - at : at_once;
+        ssize_t sent = send(fd, text + at, left, MSG_NOSIGNAL);
+        cr_assert(sent > 0);
+        at += (size_t)sent;
+    }
+}
+
+static void write_request(const ear *e, char *out, size_t cap, const char *first, const char *fields, const char *body)
+{
+    snprintf(out, cap, "%s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n%sContent-Length: %zu\r\n\r\n%s", first, (unsigned)e->port, fields, strlen(body), body);
+}
+
+static void ask(const ear *e, const char *first, const char *fields, const char *body, size_t at_once, char got[4096])
+{
+    char    text[2048];
+    size_t  len = 0;
+    ssize_t n;
+    int     fd = dial(e);
+    write_request(e, text, sizeof text, first, fields, body);
+    say(fd, text, at_once);
+    while (len < 4095 && (n = recv(fd, got + len, 4095 - len, 0)) > 0)
+        len += (size_t)n;
+    got[len] = '\0';
+    close(fd);
+}
+
+static int starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void becomes(ear *e, const char *body, size_t at_once, const char *want)
+{
+    char got[4096];
+    ask(e, "POST /api/ping", SESSION OURS, body, at_once, got);
+    cr_expect(starts(got, "HTTP/1.1 200 "), "%s", got);
+    cr_expect(strstr(got, "\r\n\r\n{\"good\":1}") != NULL, "%s", got);
+    cr_expect(eq(str, e->last, (char *)want));
+}
+
+static void *browse(void *ctx)
+{
+    ear *e = ctx;
+    char got[4096], text[2048];
+    for (size_t at_once = 1; at_once < 4096; at_once *= 64) { /* also of who sends byte by byte */
+        becomes(e, "{\"a\":1}", at_once, "{\"op\":\"ping\",\"token\":\"" TOKEN "\",\"a\":1}");
+        becomes(e, " { } ", at_once, "{\"op\":\"ping\",\"token\":\"" TOKEN "\"} ");
+    }
+    becomes(e, "{\"token\":1}", 4096, "{\"op\":\"ping\",\"token\":\"" TOKEN "\",\"token\":1}");
+
+    ask(e, "POST /login", OURS, "{\"name\":\"u\",\"password\":\"p\"}", 4096, got);
+    cr_expect(eq(str, e->last, "{\"op\":\"login\",\"name\":\"u\",\"password\":\"p\"}"));
+    cr_expect(strstr(got, "\r\nSet-Cookie: htc_session=" TOKEN "; Path=/; HttpOnly; SameSite=Strict\r\n") != NULL, "%s", got);
+    cr_expect(strstr(got, "\r\n\r\n{\"user\":\"u\",\"expires\":1.0}") != NULL, "%s", got);
+
+    /* Nothing of these is heard. */
+    static const struct {
+        const char *first, *fields, *answer;
+    } refused[] = {
+        { "POST /api/ping", OURS, "HTTP/1.1 401 " },
+        { "POST /api/ping", SESSION "Content-Type: application/json\r\n", "HTTP/1.1 403 " },
+        { "POST /api/ping", SESSION OURS "Origin: http://127.0.0.1\r\n", "HTTP/1.1 403 " },
+        { "POST /api/ping", SESSION OURS "Host: 127.0.0.1\r\n", "HTTP/1.1 421 " },
+        { "POST /api/wait", SESSION OURS, "HTTP/1.1 404 " },
+        { "POST /api/ping", SESSION OURS "Transfer-Encoding: chunked\r\n", "HTTP/1.1 411 " },
+        { "POST /api/ping", SESSION OURS "Content-Length: 2\r\n", "HTTP/1.1 411 " },
+        { "POST /api/ping", SESSION SESSION OURS, "HTTP/1.1 401 " },
+        { "PUT /api/ping", SESSION OURS, "HTTP/1.1 405 " },
+        { "GET /events", "", "HTTP/1.1 401 " },
+    };
+    unsigned before = e->opened;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        ask(e, refused[i].first, refused[i].fields, "{}", 4096, got);
+        cr_expect(starts(got, refused[i].answer), "%s, %s is answered %s", refused[i].first, refused[i].fields, got);
+        cr_expect(strstr(got, "\r\n\r\n{\"error\":\"HTC_E") != NULL, "%s", got);
+    }
+    ask(e, "POST /api/ping", SESSION OURS, "[]", 4096, got);
+    cr_expect(starts(got, "HTTP/1.1 400 "), "%s", got);
+    cr_expect(eq(u32, e->opened, before));
+
+    ask(e, "POST /api/ping", SESSION OURS, "{\"x\":\"nobody\"}", 4096, got);
+    cr_expect(starts(got, "HTTP/1.1 404 "), "%s", got);
+    ask(e, "POST /api/ping", SESSION OURS, "{\"x\":\"go\"}", 4096, got);
+    cr_expect(starts(got, "HTTP/1.1 503 "), "%s", got);
+
+    /* Whoever goes away takes along what was asked. */
+    unsigned closed = e->closed;
+    int      fd = dial(e), half = dial(e);
+    write_request(e, text, sizeof text, "POST /api/ping", SESSION OURS, "{\"x\":\"wait\"}");
+    say(fd, text, 4096);
+    text[strlen(text) - 3] = '\0';
+    say(half, text, 4096);
+    while (e->opened == before + 2)
+        usleep(1000);
+    close(fd);
+    close(half);
+    while (e->closed == closed)
+        usleep(1000);
+
+    fd = dial(e);
+    write_request(e, text, sizeof text, "POST /api/ping", SESSION OURS, "{\"x\":\"end\"}");
+    say(fd, text, 4096);
+    cr_expect(le(int, (int)recv(fd, got, 1, 0), 0));
+    close(fd);
+    return NULL;
+}
+
+Test(portal, a_request_becomes_one_of_a_stranger, .timeout = 300)
+{
+    htc_machine_ops         ops = { sizeof ops, ear_step, ear_deadline, NULL, 0 };
+    htc_host_portal_options options = { .size = sizeof options, .address = "127.0.0.1:0", .port = 5 };
+    static ear              e;
+    htc_error               error;
+    pthread_t               browser;
+    htc_buf_init(&e.out, NULL, 0);
+    cr_assert(eq(int, htc_host_create(NULL, NULL, &e.host), HTC_OK));
+    options.address = "0.0.0.0:0";
+    cr_expect(eq(int, htc_host_listen_portal(e.host, &options, NULL, &error), HTC_EDENIED));
+    options.address = "unix:portal";
+    cr_expect(eq(int, htc_host_listen_portal(e.host, &options, NULL, &error), HTC_EINVAL));
+    options.address = "127.0.0.1:0";
+    cr_assert(eq(int, htc_host_listen_portal(e.host, &options, &e.port, &error), HTC_OK));
+    cr_assert(eq(int, pthread_create(&browser, NULL, browse, &e), 0));
+    cr_expect(eq(int, htc_host_run(e.host, &ops, &e), HTC_OK));
+    htc_host_destroy(e.host);
+    pthread_join(browser, NULL);
+    cr_expect(eq(u32, e.others, 0));
+    htc_buf_free(&e.out);
+}
