@@ -125,7 +125,7 @@ for file in utilisation.csv tiles.svg; do
 done
 cmp "$dir/whole.csv" "$dir/parts.csv" || fail "in pieces the tasks are others"
 # One machine in parts stops where what is settled together ends, and goes on in as many parts.
-in_pieces 100000 -- manytask --nodes 256 --cores 16 --per-core 20 --length 0..100s --tick 1ms --parts 2 -j 2
+in_pieces 30000 -- manytask --nodes 256 --cores 16 --per-core 20 --length 0..100s --tick 1ms --parts 2 -j 2
 
 # Mistakes.
 ends 2 manytask --architecture flat
