@@ -3,6 +3,7 @@
 
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"
+#include "htcsched/metrics_host.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -79,6 +80,20 @@ static htc_status listen_to_browsers(htc_daemon *d, htc_host *host)
     return o.address[0] && strcmp(o.address, "off") != 0 ? htc_host_listen_portal(host, &o, NULL, &d->error) : HTC_OK;
 }
 
+static void show(void *ctx, htc_metrics *metrics)
+{
+    htc_gateway_metrics(ctx, metrics);
+}
+
+static htc_status listen_to_monitors(htc_daemon *d, htc_host *host, htc_gateway *gateway)
+{
+    htc_host_metrics_options o = { .size = sizeof o, .address = htc_config_text(d->config, "server.metrics"), .write = show, .ctx = gateway };
+    htc_status               s = o.address[0] ? htc_host_listen_metrics(host, &o, NULL, &d->error) : HTC_OK;
+    if (s == HTC_ELOCKED)
+        snprintf(d->error.hint, sizeof d->error.hint, "end the other one, or set another server.metrics");
+    return s;
+}
+
 /* Who may reach the socket, and what keeps the tasks of different users apart. */
 static htc_status settle_people(htc_daemon *d, htc_gateway_options *o, char why[HTC_GATEWAY_HOST_WHY_MAX])
 {
@@ -149,6 +164,8 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
         s = listen_all(d, host, keys, options.apart);
     if (s == HTC_OK)
         s = listen_to_browsers(d, host);
+    if (s == HTC_OK)
+        s = listen_to_monitors(d, host, gateway);
     if (s == HTC_OK)
         s = htc_host_run(host, htc_gateway_ops(), gateway);
     htc_host_destroy(host);

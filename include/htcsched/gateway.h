@@ -12,6 +12,7 @@
 #define HTCSCHED_GATEWAY_H
 
 #include "htcsched/machine.h"
+#include "htcsched/metrics.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -139,6 +140,17 @@ typedef struct htc_gateway_books {
  * Cost: O(agents) a user with waiting tasks; with add_up O(users (jobs + agents)).   Since: 0.2
  */
 HTC_API htc_status htc_gateway_audit(htc_gateway *gateway, int add_up, htc_gateway_books *books);
+
+/**
+ * Write the figures of a gateway for a monitor: families whose names begin with htc_gateway_, as doc/metrics.md lists them. Sites are named, and no
+ * user, job or host is: the page that shows them asks nobody who they are. What is counted begins with the gateway.
+ *
+ * @param[in]     gateway  borrowed; between two steps
+ * @param[in,out] metrics  the text to add to; other families may come before and after. A KiB for each site and 4 more are enough
+ *
+ * Cost: O(users + jobs + sites agents).   Since: 0.2
+ */
+HTC_API void htc_gateway_metrics(const htc_gateway *gateway, htc_metrics *metrics);
 
 #ifdef __cplusplus
 }

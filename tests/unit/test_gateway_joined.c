@@ -3,6 +3,7 @@
 #include "gateway_hand.h"
 
 #include "htcsched/keyring.h"
+#include "openmetrics.h"
 #include "roles/runtime/joined_wire.h"
 
 static const char *const shared_users[] = { "olga", "ada", NULL };
@@ -552,6 +553,45 @@ Test(gateway_joined, only_the_operator_drains_and_only_what_is_there)
     a = rig_ask(&r, operator_peer(), "{\"op\":\"site.resume\",\"site\":\"far\"}"); /* it was open */
     cr_expect(json_object_get(a, "error") == NULL);
     json_decref(a);
+}
+
+/* ---- what a monitor sees ---- */
+
+static uint64_t figure(const char *id)
+{
+    htc_metrics *m;
+    htc_bytes    text;
+    om           t;
+    cr_assert(eq(int, htc_metrics_create(NULL, 64 << 10, &m), HTC_OK));
+    htc_gateway_metrics(r.gateway, m);
+    cr_assert(eq(int, htc_metrics_end(m, &text), HTC_OK));
+    cr_assert(om_read(&t, text), "line %zu: %s", t.line, t.wrong);
+    cr_expect(!memmem(text.data, text.len, "olga", 4) && !memmem(text.data, text.len, "node-far", 8), "it names somebody");
+    uint64_t n = om_number(&t, id);
+    om_free(&t);
+    htc_metrics_destroy(m);
+    return n;
+}
+
+Test(gateway_joined, a_monitor_sees_figures_of_sites_and_tasks)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    h->m.phases[2] = HTC_JOINED_WAITS;
+    say_hello(h);
+    hand a = register_on(agents[0], "far", 1);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    cr_expect(eq(u64, figure("htc_gateway_slots{site=\"far\",state=\"used\"}"), 3));
+    cr_expect(eq(u64, figure("htc_gateway_agents{site=\"far\",state=\"queued\"}"), 1));
+    cr_expect(eq(u64, figure("htc_gateway_agents{site=\"far\",state=\"starting\"}"), 1));
+    cr_expect(eq(u64, figure("htc_gateway_agents{site=\"far\",state=\"idle\"}"), 1));
+    cr_expect(eq(u64, figure("htc_gateway_site_open{site=\"shared\"}"), 0));
+    cr_expect(eq(u64, figure("htc_gateway_launches_total{site=\"far\"}"), 3));
+    cr_expect(eq(u64, figure("htc_gateway_tasks{state=\"waiting\"}"), 9));
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"cancel\",\"id\":1}"));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_expect(eq(u64, figure("htc_gateway_tasks_ended_total{state=\"cancelled\"}"), 9));
+    cr_expect(eq(u64, figure("htc_gateway_jobs_open"), 0));
 }
 
 /* ---- files ---- */

@@ -34,6 +34,7 @@ static const struct key {
     { "server.listen", LOOPBACK, "", "empty (Unix socket alone) or 127.0.0.1:PORT; nothing beyond loopback yet", 0, 0 },
     { "server.join", ADDRESS, "", "empty (no host joins) or the HOST:PORT of this machine where hosts with keys join, not 0.0.0.0", 0, 0 },
     { "server.portal", LOOPBACK, "off", "off (no web page) or 127.0.0.1:PORT; nothing beyond loopback", 0, 0 },
+    { "server.metrics", LOOPBACK, "", "empty (none) or 127.0.0.1:PORT; nothing beyond loopback", 0, 0 },
     { "server.others", CHOICE, "off", "off|on", 0, 0 },
     { "server.connections_max", NUMBER, "1024", "16 to 65536", 16, 65536 },
     { "server.strangers_max", NUMBER, "0", "0 (three quarters of server.connections_max) to 65536", 0, 65536 },

@@ -119,6 +119,7 @@ void htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
 static void launch_failed(htc_gateway *gw, site *s, htc_ns launched, const char *why)
 {
     htc_ns pause = gw->options.relaunch_backoff_ns;
+    s->launches_failed++;
     if (s->failures && launched <= s->failed)
         return;
     s->failed = gw->now;
@@ -266,6 +267,7 @@ uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uin
     if (!seat(gw, a))
         return 0;
     u->last_served = ++gw->served;
+    gw->sites[site_index].launched++;
     key k = htc__gw_key_agent(id);
     htc__gw_record_agent_write(&gw->scratch, a);
     htc_runtime_ask(gw->runtime,

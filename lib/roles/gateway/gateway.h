@@ -319,6 +319,7 @@ typedef struct site {
     uint64_t wide_job; /* slots are kept for its next task; 0: none are: wide.c */
     slot    *slots;
     uint32_t used, failures;
+    uint64_t launched, launches_failed; /* agents, since the gateway began */
     htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
     htc_ns   failed;     /* when the last of failures was */
     char     reason[160];
@@ -440,6 +441,7 @@ struct htc_gateway {
     uint8_t             content_busy;
     htc_ns              remove_at; /* not before */
     uint64_t            served, arrivals, drains, claims;
+    uint64_t            ended[3], lost_attempts; /* since it began: tasks done, failed and cancelled; metrics.c */
     chunk              *dirty_chunks;
     job                *dirty_jobs, *all_jobs;
     due                *dues;

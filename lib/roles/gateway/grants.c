@@ -619,6 +619,7 @@ void htc__gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id
                   (unsigned long long)at->task, at->attempt, why);
     t->status = HTC_ELOST;
     t->lost++;
+    gw->lost_attempts++;
     htc__gw_use(c, (usage){ .losses = 1 });
     if (t->cancel || j->cancelled) {
         htc__gw_task_set(gw, c, offset, TASK_CANCELLED);

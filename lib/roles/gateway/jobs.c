@@ -356,6 +356,8 @@ void htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state sta
         j->user->running += (uint64_t)((state == TASK_LEASED) - (old == TASK_LEASED));
         j->user->retrying += (uint64_t)((state == TASK_RETRY_WAIT) - (old == TASK_RETRY_WAIT));
         j->user->tasks_done += (uint64_t)((state == TASK_DONE) - (old == TASK_DONE));
+        gw->ended[0] += state == TASK_DONE && old != TASK_DONE;
+        gw->ended[1] += state == TASK_FAILED && old != TASK_FAILED;
     }
     c->open += (uint32_t)(terminal(old) - terminal((uint8_t)state));
     t->state = (uint8_t)state;
@@ -750,6 +752,7 @@ void htc__gw_job_check(htc_gateway *gw, job *j)
     j->base = j->now;
     j->base.cancelled += j->base.fresh;
     j->base.fresh = 0;
+    gw->ended[2] += j->base.cancelled;
     j->low = htc__gw_job_chunks(j);
     htc__log_with(&gw->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__NUMBER("job", j->id), HTC__TEXT("user", j->user->name), HTC__NUMBER("done", j->base.done),
