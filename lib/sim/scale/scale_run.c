@@ -1,4 +1,5 @@
 /* The loop of a scale run: events one after the other, or in windows in which parts do not hear of each other; and its host. */
+#include <assert.h>
 #include <string.h>
 
 #include "sim/scale/scale_private.h"
@@ -81,6 +82,7 @@ static inline void look_ahead(ladder *q, const calls *c)
 
 static inline void happen(htc_scale *s, uint64_t key, const calls *c)
 {
+    assert(key >> s->id_bits >= s->now); /* time does not run backwards */
     htc__scale_take(s, key);
     c->event(s, c->ctx, (uint32_t)(key & c->id_mask));
 }
