@@ -368,6 +368,97 @@ Test(batch, agents_stop_ahead_of_the_wall_time)
     }
 }
 
+static htc__batch *with_agents(world *w, const htc_env *env, uint32_t n)
+{
+    htc__batch_run r;
+    *w = (world){ .left = "UNLIMITED", .rng = { 5 }, .now = HTC_SECOND };
+    htc__batch *b = create(w, env);
+    for (uint32_t i = 0; i < n; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "'agent' '%u'", i);
+        cr_assert(eq(int, htc__batch_launch(b, i, i + 7, 1, command, w->now), HTC_OK));
+    }
+    pass(w, w->now + HTC_SECOND);
+    cr_assert(htc__batch_command(b, w->now, &r));
+    carry_out(w, b, &r);
+    for (uint32_t i = 0; i < w->count; i++) {
+        w->all[i].state = 1;
+        w->all[i].next = HTC_NEVER;
+    }
+    return b;
+}
+
+/* A batch system takes half a minute for each command: others than those that cancel are run all the same. */
+Test(batch, slow_cancelling_keeps_nobody_up)
+{
+    static world   w;
+    htc_env        env = { .size = sizeof env };
+    htc__batch_run r;
+    uint32_t       looks = 0, cancels = 0, submits = 0;
+    htc__batch    *b = with_agents(&w, &env, 2);
+    htc__batch_kill(b, 0, w.now);
+    cr_assert(eq(int, htc__batch_launch(b, 5, 12, 1, "'agent' '5'", w.now), HTC_OK));
+    for (int i = 0; i < 12; i++, pass(&w, htc__batch_deadline(b) > w.now ? htc__batch_deadline(b) : w.now))
+        if (htc__batch_command(b, w.now, &r)) {
+            looks += runs(&r, "squeue");
+            cancels += runs(&r, "scancel");
+            submits += runs(&r, "sbatch");
+            pass(&w, w.now + 40 * HTC_SECOND);
+            htc__batch_done(b, r.id, 1, (htc_bytes){ 0 }, htc_bytes_of("it is slow"), w.now);
+        }
+    cr_expect(looks >= 2 && cancels >= 2 && submits >= 1, "%u looks, %u cancels, %u submits", looks, cancels, submits);
+    htc__batch_destroy(b);
+}
+
+/* One that was just accepted may not be listed yet. One that never is is cancelled by its number. */
+Test(batch, what_was_just_accepted_is_looked_for_twice)
+{
+    static world     w;
+    htc_env          env = { .size = sizeof env };
+    htc__batch_run   r;
+    htc__batch_event e;
+    int              ended = 0, looks = 0, cancelled = 0;
+    htc__batch      *b = with_agents(&w, &env, 2);
+    while (htc__batch_next_event(b, &e))
+        ;
+    w.all[1].state = 4; /* not listed */
+    for (int i = 0; i < 6 && !cancelled; i++, pass(&w, htc__batch_deadline(b)))
+        if (htc__batch_command(b, w.now, &r)) {
+            looks += runs(&r, "squeue");
+            cancelled += runs(&r, "scancel") && word_behind(&r, "scancel") != NULL && memmem(r.words.data, r.words.len, "1_1", 4) != NULL;
+            carry_out(&w, b, &r);
+            while (htc__batch_next_event(b, &e))
+                ended += e.kind == HTC__BATCH_ENDED;
+            cr_expect(looks != 1 || ended == 0, "it is believed gone at once");
+        }
+    cr_expect(eq(int, ended, 1) && eq(int, cancelled, 1));
+    htc__batch_destroy(b);
+}
+
+/* A batch system that shows an element again and again, as another one each time, says one thing a look. */
+Test(batch, rows_of_one_element_count_once)
+{
+    static world     w;
+    htc_env          env = { .size = sizeof env };
+    htc__batch_run   r;
+    htc__batch_event e;
+    uint32_t         told = 0;
+    static char      out[1 << 18];
+    size_t           n = 0;
+    htc__batch      *b = with_agents(&w, &env, 1);
+    while (htc__batch_next_event(b, &e))
+        ;
+    for (int i = 0; i < 3000; i++)
+        n += (size_t)snprintf(out + n, sizeof out - n, "1_0|%s|htc-%08x.1|UNLIMITED|None\n", i & 1 ? "RUNNING" : "PENDING", w.nonce);
+    pass(&w, htc__batch_deadline(b));
+    cr_assert(htc__batch_command(b, w.now, &r) && runs(&r, "squeue"));
+    htc__batch_done(b, r.id, 0, htc_bytes_of(out), (htc_bytes){ 0 }, w.now);
+    while (htc__batch_next_event(b, &e))
+        told++;
+    cr_expect(eq(u32, told, 1));
+    htc__batch_destroy(b);
+}
+
 /* A thousand agents in a minute take few commands. */
 Test(batch, commands_do_not_grow_with_agents)
 {
@@ -521,6 +612,13 @@ Test(batch, what_they_print)
     cr_expect(eq(u64, r.last.left, (26 * 3600 + 1) * HTC_SECOND));
     cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("5_2|PENDING|htc-a.3|1:00|Resou"), "htc-a.", take, &r), HTC_EFORMAT), "cut off");
     cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of("squeue: error\n"), "htc-a.", take, &r), HTC_EFORMAT));
+    static char odd[2000];
+    uint32_t    before = r.count;
+    snprintf(odd, sizeof odd, "8|RUNNING|a name with\na line break|1:00|None\n9|RUNNING|%0600d|1:00|None\n5_2|RUNNING|htc-a.3|1:00|None\n", 7);
+    cr_expect(eq(int, htc__batch_slurm.read_look(htc_bytes_of(odd), "htc-a.", take, &r), HTC_OK), "names of others are theirs");
+    cr_expect(eq(u32, r.count, before + 1));
+    cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<job_info><queue_info/><job_info><job_list><JB_job_number>9</JB_job_number><JB_name>other</JB_name>"
+                                                            "<state>zzW</state></job_list></job_info></job_info>"), "htc-a.", take, &r), HTC_OK));
     cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<job_info/>"), "htc-a.", take, &r), HTC_EFORMAT));
     cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<html><body/></html>"), "htc-a.", take, &r), HTC_EFORMAT));
     cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<job_info><queue_info/><job_info><job_list><JB_job_number>8</JB_job_number><JB_name>htc-a.4</JB_name>"

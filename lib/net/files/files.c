@@ -339,6 +339,15 @@ ssize_t htc__read_text(const char *path, char *out, size_t room)
     return read_text(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), out, room); /* a FIFO must not hold us */
 }
 
+ssize_t htc__read_end(const char *path, char *out, size_t room)
+{
+    int   fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    if (size > 0)
+        (void)lseek(fd, size >= (off_t)room ? size - (off_t)room + 1 : 0, SEEK_SET);
+    return read_text(fd, out, room);
+}
+
 ssize_t htc__read_text_below(int dir, const char *name, char *out, size_t room)
 {
     return read_text(htc__open_below(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0), out, room);

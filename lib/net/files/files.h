@@ -55,6 +55,8 @@ int htc__sync_dir(const char *path);
 
 /* Read a small regular file as text with an end; -1 if there is none. */
 ssize_t htc__read_text(const char *path, char *out, size_t room);
+/* The same of its end, if it is longer. */
+ssize_t htc__read_end(const char *path, char *out, size_t room);
 /* The same below dir, through no symbolic link. */
 ssize_t htc__read_text_below(int dir, const char *name, char *out, size_t room);
 

@@ -25,6 +25,7 @@ struct htc__batch_host {
     struct event     *timer;
     uint64_t          run;
     htc_buf           text;
+    const char      **environ; /* without what would hide our jobs from us */
     char              journal[PATH_MAX], log_dir[PATH_MAX], user[128];
 };
 
@@ -44,7 +45,7 @@ static void last_words(const htc__batch_host *h, const htc__batch_event *e, char
 {
     char path[PATH_MAX + HTC__BATCH_NAME_MAX], text[OWN_MAX];
     snprintf(path, sizeof path, "%s/%s", h->log_dir, e->out);
-    ssize_t n = htc__read_text(path, text, sizeof text);
+    ssize_t n = htc__read_end(path, text, sizeof text);
     while (n > 0 && text[n - 1] == '\n')
         text[--n] = '\0';
     char *last = n > 0 ? strrchr(text, '\n') : NULL;
@@ -117,7 +118,7 @@ static void on_ended(void *ctx, int exit_code, htc_bytes printed, htc_bytes erro
 
 static void run(htc__batch_host *h, const htc__batch_run *r)
 {
-    htc__program_start s = { .words = r->words, .input = r->input, .environ = h->gateway->environ, .printed_max = PRINTED_MAX, .within = r->within,
+    htc__program_start s = { .words = r->words, .input = r->input, .environ = h->environ, .printed_max = PRINTED_MAX, .within = r->within,
                              .ended = on_ended, .ctx = h };
     char               why[200];
     h->run = r->id;
@@ -212,6 +213,28 @@ static htc_status go_on(htc__batch_host *h, htc_gateway_host_batch *o, htc_error
     return htc__error(error, status, "%.300s says which jobs were submitted, and cannot be read: %s", h->journal, htc_strerror(status));
 }
 
+/* Variables by which the commands show other jobs than those of this user, or wait for a job's end. */
+static int is_apart(const char *entry)
+{
+    static const char *const names[] = { "SQUEUE_", "SLURM_CLUSTERS=", "SBATCH_CLUSTERS=", "SBATCH_WAIT=", "SBATCH_ARRAY_INX=", "SCANCEL_" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static const char **take_environment(const char *const *from)
+{
+    size_t       n = 0, kept = 0;
+    while (from[n])
+        n++;
+    const char **out = calloc(n + 1, sizeof *out);
+    for (size_t i = 0; out && i < n; i++)
+        if (!is_apart(from[i]))
+            out[kept++] = from[i];
+    return out;
+}
+
 static htc_status user_name(char *name, size_t cap)
 {
     struct passwd pw, *found = NULL;
@@ -243,6 +266,10 @@ htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_op
         return htc__error(error, status, "no batch system is called %.60s: slurm and sge are, and ssh for a list of hosts", o->system);
     if (status != HTC_OK)
         return htc__error(error, status, "agents as jobs: %s", htc_strerror(status));
+    if (!(h->environ = take_environment(g->environ)))
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    if (h->log_dir[strcspn(h->log_dir, "%\\:,$\n")]) /* they mean something where a job's output is named */
+        return htc__error(error, HTC_EINVAL, "the state directory %.200s has one of %% \\ : , $ in its name, which batch systems read otherwise: take another --dir", g->state_dir);
     if (!(h->timer = evtimer_new(g->host->base, on_timer, h)))
         return htc__error(error, HTC_ENOMEM, "out of memory");
     status = go_on(h, o, error);
@@ -262,5 +289,6 @@ void htc__batch_host_free(htc_gateway_host *g)
         event_free(h->timer);
     htc__batch_destroy(h->batch);
     htc_buf_free(&h->text);
+    free(h->environ);
     free(h);
 }

@@ -88,7 +88,7 @@ static void ssh_ended(const htc__agent *a, int status, char *how, size_t cap)
     int  failed = WIFEXITED(status) && WEXITSTATUS(status) == SSH_FAILED;
     htc__ssh_hosts_give(a->gateway->hosts, a->host, failed, htc_host_now());
     snprintf(path, sizeof path, "%.4000s/log/%s", a->gateway->state_dir, a->out);
-    ssize_t n = failed ? htc__read_text(path, text, sizeof text) : 0;
+    ssize_t n = failed ? htc__read_end(path, text, sizeof text) : 0;
     while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
         text[--n] = '\0';
     const char *last = n > 0 ? strrchr(text, '\n') : NULL;
@@ -256,8 +256,11 @@ static int ssh_arguments(const htc_gateway_host *g, const htc__launch *l, uint32
     if (words->status != HTC_OK)
         return -1;
     htc_bytes all = htc_buf_bytes(words);
-    for (const char *w = all.data, *end = w + all.len; w < end && n + 1 < room; w += strlen(w) + 1)
+    for (const char *w = all.data, *end = w + all.len; w < end; w += strlen(w) + 1) {
+        if (n + 1 == room)
+            return -1;
         argv[n++] = w;
+    }
     argv[n] = NULL;
     return 0;
 }
@@ -415,9 +418,12 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     }
     /* Without a watch its end would be noticed by missing heartbeats only, which is late but not wrong. */
     if (watch(g, agent, pid) != HTC_OK)
+    {
         htc__log_with(g->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("pid", pid)),
                       "process %ld cannot be watched -> rely on heartbeats", (long)pid);
-    else if (g->hosts) {
+        if (g->hosts) /* nobody will tell of its end */
+            htc__ssh_hosts_give(g->hosts, host, 0, htc_host_now());
+    } else if (g->hosts) {
         htc__agent *a = find(g, agent, pid);
         a->host = host;
         snprintf(a->out, sizeof a->out, "agent-%.100s.%s.out", l.what.site, l.what.slot);

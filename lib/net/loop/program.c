@@ -138,10 +138,13 @@ static void on_over(evutil_socket_t fd, short what, void *arg)
 {
     htc__program *p = arg;
     int           status;
+    siginfo_t     info = { 0 };
     (void)fd, (void)what;
+    if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != p->pid)
+        return;
+    kill(-p->pid, SIGKILL); /* what it has left running is no part of the answer; its number is its own as long as it is not waited for */
     if (waitpid(p->pid, &status, WNOHANG) != p->pid)
         return;
-    kill(-p->pid, SIGKILL); /* what it has left running is no part of the answer */
     p->pid = 0;
     p->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     take_rest(&p->out);

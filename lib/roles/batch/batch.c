@@ -14,7 +14,8 @@
 #define CANCELS_MAX   64                /* in one command */
 #define LOOK_SOON     HTC_SECOND
 #define STRAYS_MAX    256
-#define EVENTS_MAX    (2 * HTC__BATCH_AGENTS_MAX)
+#define EVENTS_MAX    (4 * HTC__BATCH_AGENTS_MAX) /* of an agent three at most come of one command, and its end */
+#define WATCH_AFTER   (600 * HTC_SECOND) /* a submission that failed may be taken later: its jobs are looked for so long */
 
 typedef enum pilot_state { PILOT_NEW, PILOT_SUBMITTING, PILOT_UNSURE, PILOT_SENT, PILOT_WAITS, PILOT_RUNS } pilot_state;
 
@@ -23,7 +24,7 @@ typedef struct pilot {
     uint32_t cores, index; /* index: of its job's elements, from 0 */
     uint8_t  state;        /* pilot_state */
     uint8_t  told;         /* LAUNCHED, or it was recovered */
-    uint8_t  ran, killed, missing, seen, expired;
+    uint8_t  ran, killed, missing, seen, shown, expired; /* shown: by any look */
     htc_ns   expires_at; /* of one that runs */
     htc_ns   cancel_at; /* of a killed one: when it is to be cancelled (again) */
     char     job[HTC__BATCH_NAME_MAX]; /* "": not known yet */
@@ -55,6 +56,7 @@ struct htc__batch {
     uint64_t            run_submission;
     htc_ns              gather_at, submit_at, look_at, looked_at; /* looked_at: when the newest good look began */
     htc_ns              now_at; /* when the one under way did */
+    htc_ns              watch_until; /* it is looked until then, even if no agent is known */
     uint32_t            bad_looks, rows;
     char                prefix[24], trouble[160];
     htc_buf             argv, script;
@@ -161,8 +163,8 @@ static pilot *find(htc__batch *b, uint64_t agent)
 
 static void tell(htc__batch *b, const pilot *p, htc__batch_event_kind kind, const char *text)
 {
-    if (b->n_events == EVENTS_MAX) /* of each agent two can stand here at most: launched or refused, and ended; what it does in between is told anew */
-        return;
+    if (b->n_events == EVENTS_MAX)
+        return; /* only if nobody takes them */
     htc__batch_event *e = &b->events[(b->first_event + b->n_events++) % EVENTS_MAX];
     *e = (htc__batch_event){ .kind = kind, .agent = p->agent, .ctx = p->ctx, .was_launched = p->told, .had_run = p->ran };
     snprintf(e->out, sizeof e->out, "%s%" PRIu64 ".%" PRIu32 ".out", b->prefix, p->submission, p->index + b->system->first_index);
@@ -189,7 +191,7 @@ htc_status htc__batch_launch(htc__batch *b, uint64_t agent, uint64_t ctx, uint32
     if (find(b, agent))
         return HTC_EEXISTS;
     /* Room for what is told of each. */
-    if (b->count == HTC__BATCH_AGENTS_MAX || b->n_events + 2 * b->count + 2 > EVENTS_MAX)
+    if (b->count == HTC__BATCH_AGENTS_MAX || b->n_events + 3 * (b->count + 1) > EVENTS_MAX)
         return HTC_EBUSY;
     pilot p = { .agent = agent, .ctx = ctx, .cores = cores, .command = htc__strdup(&b->env, command) };
     if (!p.command)
@@ -247,7 +249,7 @@ static htc_ns look_due(const htc__batch *b)
     for (uint32_t i = 0; i < b->count; i++)
         if (b->pilots[i].state != PILOT_NEW)
             return b->look_at;
-    return b->n_strays ? b->look_at : HTC_NEVER;
+    return b->n_strays || b->look_at < b->watch_until ? b->look_at : HTC_NEVER;
 }
 
 static htc_ns next_command(const htc__batch *b)
@@ -288,14 +290,14 @@ static void cancel(htc__batch *b, htc_ns now)
         if (!p->killed || !p->job[0] || p->cancel_at > now)
             continue;
         htc__batch_word(&b->argv, p->job);
-        p->cancel_at = now + CANCEL_AGAIN;
+        p->cancel_at = HTC_NEVER; /* until the command has ended */
         n++;
     }
     for (uint32_t i = 0; i < b->n_strays && n < CANCELS_MAX; i++) {
         if (b->strays[i].cancel_at > now)
             continue;
         htc__batch_word(&b->argv, b->strays[i].job);
-        b->strays[i].cancel_at = now + CANCEL_AGAIN;
+        b->strays[i].cancel_at = HTC_NEVER;
         n++;
     }
 }
@@ -388,6 +390,7 @@ static void submitted(htc__batch *b, int exit_code, htc_bytes printed, htc_bytes
     if (!ok) {
         set_trouble(b, "submitting", exit_code, error);
         b->look_at = now; /* it may be known there all the same */
+        b->watch_until = now + WATCH_AFTER;
     } else if (b->look_at < now) { /* the first of them: nobody was looked for */
         b->look_at = now + b->period_ns;
     }
@@ -470,7 +473,9 @@ static void on_row(void *ctx, const batch_row *row)
             take_stray(b, row->job);
         return;
     }
-    p->seen = 1;
+    if (p->seen)
+        return; /* one element has one row */
+    p->seen = p->shown = 1;
     snprintf(p->job, sizeof p->job, "%s", row->job);
     switch (row->state) {
     case BATCH_JOB_WAITS: set_state(b, p, PILOT_WAITS, row); break;
@@ -487,7 +492,8 @@ static void on_row(void *ctx, const batch_row *row)
     }
 }
 
-/* An answer without any job of ours is believed when it comes twice: a batch system that starts anew says it once. */
+/* An answer without any job of ours is believed when it comes twice: a batch system that starts anew says it once. So is one without a job that was just
+ * accepted, for some take a moment to list it. What was accepted and is never listed is cancelled by its number: perhaps it is there all the same. */
 static void end_missing(htc__batch *b)
 {
     int believed = b->rows > 0;
@@ -495,10 +501,12 @@ static void end_missing(htc__batch *b)
         pilot *p = &b->pilots[i];
         if (p->state == PILOT_NEW || p->seen)
             continue;
-        if (!believed && !p->missing) {
+        if ((!believed || (p->state == PILOT_SENT && !p->shown)) && !p->missing) {
             p->missing = 1;
             continue;
         }
+        if (p->state == PILOT_SENT && !p->shown && p->job[0])
+            take_stray(b, p->job);
         end(b, p, p->state == PILOT_UNSURE ? b->trouble : "");
     }
 }
@@ -537,6 +545,18 @@ static void looked(htc__batch *b, int exit_code, htc_bytes printed, htc_bytes er
     b->look_at = now + (soon && b->period_ns > LOOK_SOON ? LOOK_SOON : b->period_ns);
 }
 
+/* However long the command took, what it was about is cancelled again only behind a while in which others run. */
+static void cancelled(htc__batch *b, htc_ns now)
+{
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->pilots[i].killed && b->pilots[i].cancel_at == HTC_NEVER)
+            b->pilots[i].cancel_at = now + CANCEL_AGAIN;
+    for (uint32_t i = 0; i < b->n_strays; i++)
+        if (b->strays[i].cancel_at == HTC_NEVER)
+            b->strays[i].cancel_at = now + CANCEL_AGAIN;
+    b->look_at = earlier(b->look_at, now + LOOK_SOON);
+}
+
 void htc__batch_done(htc__batch *b, uint64_t id, int exit_code, htc_bytes printed, htc_bytes error, htc_ns now)
 {
     run_kind kind = b->run;
@@ -547,7 +567,7 @@ void htc__batch_done(htc__batch *b, uint64_t id, int exit_code, htc_bytes printe
     case RUN_SUBMIT: submitted(b, exit_code, printed, error, now); break;
     case RUN_LOOK: looked(b, exit_code, printed, error, now); break;
     case RUN_CANCEL: /* whether it has worked is seen */
-        b->look_at = earlier(b->look_at, now + LOOK_SOON);
+        cancelled(b, now);
         break;
     case RUN_NONE: break;
     }
@@ -594,7 +614,7 @@ htc_status htc__batch_recover(htc__batch *b, htc_bytes journal, uint64_t agents[
         char        line[128];
         const char *stop = memchr(p, '\n', (size_t)(last - p));
         size_t      len = stop ? (size_t)(stop - p) : sizeof line;
-        pilot       x = { .state = PILOT_SENT, .told = 1 };
+        pilot       x = { .state = PILOT_SENT, .told = 1, .shown = 1 };
         if (len >= sizeof line)
             return HTC_EFORMAT;
         memcpy(line, p, len);

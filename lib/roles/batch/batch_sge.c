@@ -67,7 +67,7 @@ static htc_status read_submitted(htc_bytes printed, char job[HTC__BATCH_NAME_MAX
     return HTC_OK;
 }
 
-/* Letters: E error, h hold, q queued, w waiting, s S T suspended, d being deleted, r running, t being moved to its host. */
+/* Letters, of which others than these say nothing here: E error, h hold, q queued, w waiting, s S T suspended, d being deleted, r running, t being moved to its host. */
 static batch_job_state state_of(const char *letters)
 {
     if (strchr(letters, 'd'))
@@ -88,7 +88,7 @@ static htc_status on_job(void *ctx, const htc__qstat_job *j)
     const reading *r = ctx;
     batch_row      row = { .state = BATCH_JOB_RUNS };
     int            n = 0;
-    if (!j->number[0] || j->number[strspn(j->number, "0123456789")] || strlen(j->number) > 20 || !j->state[0] || j->state[strspn(j->state, "EhqwsSTdrtRPN")])
+    if (!j->number[0] || j->number[strspn(j->number, "0123456789")] || strlen(j->number) > 20)
         return HTC_EFORMAT;
     row.state = state_of(j->state);
     if (!htc__batch_number(j->name, strlen(j->name), r->prefix, &row.submission) || sscanf(j->tasks, "%" SCNu32 "%n", &row.index, &n) != 1 || j->tasks[n])

@@ -137,26 +137,31 @@ static int read_line(char *line, const char *prefix, batch_row *row, int *ours)
     return 1;
 }
 
+/* A job of somebody whose name has a line break, or is very long, is no reason to see none: what is no row is passed over, as long as there are rows. */
 static htc_status read_look(htc_bytes printed, const char *prefix, void (*tell)(void *ctx, const batch_row *row), void *ctx)
 {
     const char *p = printed.data, *end = p + printed.len;
     char        line[512];
+    uint64_t    good = 0, bad = 0;
     while (p < end) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         size_t      len = (size_t)((stop ? stop : end) - p);
         batch_row   row;
-        int         ours = 0;
-        if (!stop || len >= sizeof line || memchr(p, 0, len))
-            return HTC_EFORMAT; /* cut off, or no text */
-        memcpy(line, p, len);
-        line[len] = '\0';
+        int         ours = 0, is_row = stop && len < sizeof line && !memchr(p, 0, len);
+        if (!stop)
+            return HTC_EFORMAT; /* cut off */
+        if (is_row) {
+            memcpy(line, p, len);
+            line[len] = '\0';
+            is_row = read_line(line, prefix, &row, &ours);
+        }
         p = stop + 1;
-        if (!read_line(line, prefix, &row, &ours))
-            return HTC_EFORMAT;
-        if (ours)
+        good += is_row != 0;
+        bad += !is_row;
+        if (is_row && ours)
             tell(ctx, &row);
     }
-    return HTC_OK;
+    return bad && !good ? HTC_EFORMAT : HTC_OK;
 }
 
 const batch_system htc__batch_slurm = { .name = "slurm", .index_variable = "SLURM_ARRAY_TASK_ID", .submit = submit, .look = look, .cancel = cancel,
