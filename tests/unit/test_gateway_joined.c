@@ -483,6 +483,111 @@ Test(gateway_joined, agents_that_fail_together_pause_a_site_once)
     books();
 }
 
+/* Two queues and one task: an agent waits in each, and neither is taken out for the other's sake. */
+Test(gateway_joined, one_task_waits_in_two_queues_in_peace)
+{
+    far_host *one = join("far", 3), *two = join("shared", 3);
+    uint32_t  slots;
+    char      user[64];
+    one->m.agent_slots = two->m.agent_slots = 1;
+    say_hello(one);
+    say_hello(two);
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\",\"site\":\"local\"}"));
+    (void)submit(operator_peer(), "olga", SWEEP(1));
+    rig_pass(&r, HTC_SECOND);
+    far_host *both[2] = { one, two };
+    for (int k = 0; k < 2; k++)
+        if (asked(both[k], &slots, user)) {
+            launched(both[k], asked(both[k], &slots, user));
+            both[k]->m.phases[0] = HTC_JOINED_WAITS;
+            say_hello(both[k]);
+        }
+    for (int k = 0; k < 2; k++)
+        if (!both[k]->m.count) {
+            rig_pass(&r, HTC_SECOND);
+            cr_assert(asked(both[k], &slots, user) != 0, "a queue holds it up");
+            launched(both[k], asked(both[k], &slots, user));
+            both[k]->m.phases[0] = HTC_JOINED_WAITS;
+            say_hello(both[k]);
+        }
+    uint64_t first = asked(one, &slots, user), second = asked(two, &slots, user);
+    for (int i = 0; i < 30; i++) {
+        say_hello(one);
+        say_hello(two);
+        rig_pass(&r, 500 * HTC_MS);
+    }
+    cr_expect(asked(one, &slots, user) == first && asked(two, &slots, user) == second, "it is launched again");
+    cr_expect(killed(one) == 0 && killed(two) == 0, "it is taken out");
+    books();
+}
+
+/* Slots in a queue are held, and used by nobody: who has more than its share makes room. */
+Test(gateway_joined, agents_in_a_queue_make_room_for_other_users)
+{
+    uint32_t slots;
+    char     user[64];
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"user.add\",\"name\":\"ada\",\"password\":\"secret12\"}"));
+    far_host *h = join("shared", 4);
+    h->m.agent_slots = 1;
+    say_hello(h);
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\",\"site\":\"local\"}"));
+    (void)busy_job("olga");
+    uint64_t last = asked(h, &slots, user);
+    for (uint64_t i = 0; i < 4; i++) {
+        launched(h, last - 3 + i);
+        h->m.phases[i] = HTC_JOINED_WAITS;
+    }
+    say_hello(h);
+    cr_expect(eq(u64, killed(h), 0));
+    (void)busy_job("ada");
+    cr_expect(eq(u64, killed(h), last - 1), "the two newest are taken out");
+    h->m.count = 2; /* and are gone */
+    say_hello(h);
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(asked(h, &slots, user) > last);
+    cr_expect(eq(str, user, "ada"));
+    books();
+}
+
+/* One that was to begin nothing more before anybody knew that it waits. */
+Test(gateway_joined, one_that_drains_does_not_wait_in_a_queue)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\",\"site\":\"far\"}"));
+    h->m.phases[1] = HTC_JOINED_WAITS;
+    say_hello(h);
+    cr_expect(eq(u64, killed(h), agents[1]));
+    books();
+}
+
+/* While nobody speaks for the queue, those in it may be there still. */
+Test(gateway_joined, a_queue_outlives_its_broker)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    h->m.phases[0] = h->m.phases[1] = HTC_JOINED_WAITS;
+    say_hello(h);
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_CLOSED, .peer = h->peer, .status = HTC_ECLOSED });
+    for (int i = 0; i < 20; i++)
+        rig_pass(&r, 60 * HTC_SECOND); /* longer than an agent may take to begin */
+    far_host again = { .peer = open_key("far", HTC_KEY_HOST, HTC_WIRE_ROLE_JOINED), .m = h->m };
+    again.m.launches = 0;
+    say_hello(&again);
+    cr_expect(eq(u64, killed(&again), agents[2]), "that one did not wait, and never came");
+    cr_expect(eq(str, state_of(agents[0]), "queued"));
+    /* The gateway starts anew while it is away too. */
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_CLOSED, .peer = again.peer, .status = HTC_ECLOSED });
+    kill_now();
+    rig_pass(&r, 60 * HTC_SECOND);
+    far_host third = { .peer = open_key("far", HTC_KEY_HOST, HTC_WIRE_ROLE_JOINED), .m = again.m };
+    third.m.count = 2;
+    say_hello(&third);
+    cr_expect(eq(u64, killed(&third), 0));
+    cr_expect(eq(str, state_of(agents[1]), "queued"));
+    books();
+}
+
 /* ---- out of service ---- */
 
 static json_t *site_at(json_t **answer, size_t at)

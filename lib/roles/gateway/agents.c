@@ -392,7 +392,7 @@ void htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
 /* ---- what it is told ---- */
 
 /* One that waits in a queue is not waited for: it is taken out. */
-static void cancel(htc_gateway *gw, agent *a, const char *why)
+void htc__gw_agent_cancel(htc_gateway *gw, agent *a, const char *why)
 {
     htc__log_with(&gw->env, HTC_LOG_DEBUG, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("user", a->user->name), HTC__TEXT("why", why)),
                   "agent %llu of %s: %s -> it is taken out of the queue", (unsigned long long)a->id, a->user->name, why);
@@ -401,27 +401,44 @@ static void cancel(htc_gateway *gw, agent *a, const char *why)
     htc__gw_joined_kill(gw, a);
 }
 
-/* The newest one that has not begun; of those that began, none. */
-static agent *newest_waiting(htc_gateway *gw, const user *u)
+/* The newest one that has not begun; at: of that site, or of any (n_sites). */
+static agent *newest_waiting(htc_gateway *gw, const user *u, size_t at, uint64_t *slots)
 {
     agent *best = NULL;
-    for (agent *a = gw->agents; a; a = a->hh.next)
-        if (a->user == u && htc__gw_agent_waits(a) && (!best || a->id > best->id))
-            best = a;
+    *slots = 0;
+    for (agent *a = gw->agents; a; a = a->hh.next) {
+        if (a->user != u || !htc__gw_agent_waits(a) || (at < gw->n_sites && a->site != at))
+            continue;
+        *slots += a->n_slots;
+        best = !best || a->id > best->id ? a : best;
+    }
     return best;
 }
 
 void htc__gw_agents_trim(htc_gateway *gw, user *u)
 {
-    agent *a;
-    while (u->waits > u->queued && (a = newest_waiting(gw, u)) && u->waits - a->n_slots >= u->queued)
-        cancel(gw, a, "nothing is left for it to do");
+    uint64_t queued = htc__gw_wide_queued(gw, u), slots;
+    agent   *a;
+    for (size_t i = 0; i < gw->n_sites && u->waits; i++)
+        while ((a = newest_waiting(gw, u, i, &slots)) && slots - a->n_slots >= queued)
+            htc__gw_agent_cancel(gw, a, "nothing is left for it to do");
+}
+
+uint64_t htc__gw_agents_yield(htc_gateway *gw, user *u, uint64_t most)
+{
+    uint64_t given = 0, slots;
+    agent   *a;
+    while (u->agents + u->waits > u->ra && given < most && (a = newest_waiting(gw, u, gw->n_sites, &slots)) && u->agents + u->waits - a->n_slots >= u->ra) {
+        given += a->n_slots;
+        htc__gw_agent_cancel(gw, a, "its slots are another user's now");
+    }
+    return given;
 }
 
 void htc__gw_agent_drain(htc_gateway *gw, agent *a, int on)
 {
     if (on && htc__gw_agent_waits(a)) {
-        cancel(gw, a, "its slots are another user's now");
+        htc__gw_agent_cancel(gw, a, "its slots are another user's now");
         return;
     }
     htc__gw_agent_counts(gw, a, -1);
@@ -438,7 +455,7 @@ void htc__gw_agents_stop(htc_gateway *gw, int at_once)
     HASH_ITER(hh, gw->agents, a, next)
     {
         if (htc__gw_agent_waits(a)) {
-            cancel(gw, a, "the system ends");
+            htc__gw_agent_cancel(gw, a, "the system ends");
         } else if (at_once && !a->stop) {
             htc__gw_agent_counts(gw, a, -1);
             a->stop = 1;
@@ -691,7 +708,10 @@ void htc__gw_agent_event(htc_gateway *gw, const htc_input *in)
 
 static void check_one(htc_gateway *gw, agent *a)
 {
-    htc_ns silent = gw->now - a->heard, age = gw->now - a->since;
+    htc_ns      silent = gw->now - a->heard, age = gw->now - a->since;
+    const site *s = &gw->sites[a->site];
+    if (s->joins && !s->host && a->state < AGENT_READY && (a->waits || (a->state == AGENT_UNKNOWN && a->n_held == 0 && silent <= gw->options.launch_timeout_ns)))
+        return; /* it may stand in a queue, and whoever knows is away */
     switch ((agent_state)a->state) {
     case AGENT_SUBMITTED:
     case AGENT_STARTING:

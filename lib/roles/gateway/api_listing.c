@@ -74,7 +74,7 @@ static json_t *site_json(const htc_gateway *gw, const site *s)
     for (const agent *a = gw->agents; a; a = a->hh.next)
         if (&gw->sites[a->site] == s) {
             agents++;
-            waits += a->waits;
+            waits += (uint64_t)htc__gw_agent_waits(a);
         }
     json_t *o = json_pack("{s:s,s:I,s:I,s:b,s:s,s:I,s:I}", "name", s->name, "slots", (json_int_t)s->cores, "used", (json_int_t)s->used, "paused",
                           !htc__gw_site_open(gw, s), "reason", reason, "memory", (json_int_t)s->memory.total, "memory_reserved",

@@ -315,6 +315,24 @@ static void lend(htc_gateway *gw, division *d)
         give(gw, best, at, slots - idle, 1);
 }
 
+/* Agents that wait in queues hold slots and are nobody's gain: those of users with more than their share make room for those with less. */
+static void yield(htc_gateway *gw, division *d)
+{
+    uint64_t missing = 0, free_slots = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        free_slots += htc__gw_site_open(gw, &gw->sites[i]) ? gw->sites[i].cores - gw->sites[i].used : 0;
+    for (size_t i = 0; i < d->n; i++) {
+        const user *u = d->who[i];
+        uint64_t    has = (uint64_t)u->agents + u->waits;
+        missing += u->queued && u->ra > has ? u->ra - has : 0;
+    }
+    missing = missing > free_slots ? missing - free_slots : 0;
+    for (size_t i = 0; i < d->n && missing; i++) {
+        uint64_t given = d->who[i]->waits ? htc__gw_agents_yield(gw, d->who[i], missing) : 0;
+        missing -= given < missing ? given : missing;
+    }
+}
+
 /* Slots that are free, and that whoever is due them could not use, go to those who can. */
 static htc_status divide_and_launch(htc_gateway *gw, division *d)
 {
@@ -349,6 +367,7 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
     }
     if (status == HTC_OK && gw->options.slots_max > 1)
         lend(gw, d);
+    yield(gw, d);
     for (size_t i = 0; i < d->n; i++)
         htc__gw_agents_trim(gw, d->who[i]);
     htc__gw_slots_tell_all(gw);
@@ -377,7 +396,7 @@ void htc__gw_reallocate(htc_gateway *gw)
         count_usable(gw);
         for (user *u = gw->users; u; u = u->hh.next) {
             u->ra = u->base = 0;
-            if (u->queued || u->running || u->agents || u->draining)
+            if (u->queued || u->running || u->agents || u->draining || u->waits)
                 d.who[d.n++] = u;
         }
         status = weigh(gw, d.who, d.n);

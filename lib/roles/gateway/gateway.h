@@ -568,6 +568,9 @@ void   htc__gw_agent_event(htc_gateway *gw, const htc_input *in);
 void   htc__gw_agents_check(htc_gateway *gw);
 void   htc__gw_agent_drain(htc_gateway *gw, agent *a, int on);
 int    htc__gw_agent_waits(const agent *a); /* in a queue */
+void   htc__gw_agent_cancel(htc_gateway *gw, agent *a, const char *why); /* one that waits */
+/* Of those that wait some are taken out, the newest first, as long as the user has more slots than its share: at most so many slots, and how many. */
+uint64_t htc__gw_agents_yield(htc_gateway *gw, user *u, uint64_t most);
 /* Of the user's agents that wait in queues those that would find nothing to do are taken out. */
 void   htc__gw_agents_trim(htc_gateway *gw, user *u);
 

@@ -158,6 +158,11 @@ static void take_phase(htc_gateway *gw, agent *a, htc_joined_phase phase)
         htc__gw_agent_counts(gw, a, -1);
         a->waits = phase == HTC_JOINED_WAITS;
         htc__gw_agent_counts(gw, a, 1);
+        const site *s = &gw->sites[a->site];
+        if (a->waits && (a->draining || a->stop || gw->shutdown || s->closed || s->leaving)) {
+            htc__gw_agent_cancel(gw, a, "it is to begin nothing more");
+            return;
+        }
     }
     if (phase != HTC_JOINED_EXPIRES || a->expires || a->stop || a->state >= AGENT_LEAVING)
         return;
