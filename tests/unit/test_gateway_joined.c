@@ -456,6 +456,31 @@ Test(gateway_joined, a_queue_holds_nobody_up)
     books();
 }
 
+/* A site that cannot keep a user's tasks apart is closed to that user, and to nobody else. */
+Test(gateway_joined, a_user_whom_a_site_refuses_closes_it_to_nobody)
+{
+    uint32_t slots;
+    char     user[64];
+    htc_buf  b;
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"user.add\",\"name\":\"ada\",\"password\":\"secret12\"}"));
+    far_host *h = join("shared", 2);
+    (void)busy_job("ada");
+    uint64_t agent = asked(h, &slots, user);
+    cr_assert(agent != 0 && strcmp(user, "ada") == 0);
+    htc_buf_init(&b, NULL, 0);
+    htc_joined_launched_write(&b, agent, HTC_EDENIED, htc_bytes_of("no uid of its own"));
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    for (int i = 0; i < 4; i++) {
+        say_hello(h);
+        rig_pass(&r, HTC_SECOND);
+    }
+    cr_expect(eq(u64, asked(h, &slots, user), agent), "it is asked again at once");
+    (void)busy_job("olga");
+    cr_expect(asked(h, &slots, user) > agent && strcmp(user, "olga") == 0, "nobody else gets an agent there");
+    books();
+}
+
 /* Many launched at once that fail say one thing; and why is said. */
 Test(gateway_joined, agents_that_fail_together_pause_a_site_once)
 {

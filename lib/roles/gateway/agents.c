@@ -165,6 +165,14 @@ void htc__gw_agent_launched(htc_gateway *gw, agent *a, htc_status status, htc_by
         char why[128];
         snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 90 ? (int)body.len : 90,
                  body.len ? (const char *)body.data : "");
+        if (status == HTC_EDENIED) { /* of this user, and no fault of the site */
+            a->user->denied_at = a->site;
+            a->user->denied_until = gw->now + 60 * HTC_SECOND;
+            htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("site", gw->sites[a->site].name), HTC__TEXT("user", a->user->name)),
+                          "site %s does not run tasks of %s: %s -> asked again in 60 s", gw->sites[a->site].name, a->user->name, body.len ? why : htc_strerror(status));
+            htc__gw_agent_gone(gw, a, "its site does not run tasks of this user");
+            return;
+        }
         launch_failed(gw, &gw->sites[a->site], a->launched, body.len ? why : htc_strerror(status));
         htc__gw_agent_gone(gw, a, "it could not be launched");
         return;

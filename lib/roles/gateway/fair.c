@@ -131,7 +131,7 @@ static uint32_t give_somewhere(htc_gateway *gw, user *u, uint64_t n)
         uint32_t i = gw->order[k];
         site    *s = &gw->sites[i];
         site_now now = { .free = s->cores - s->used, .usable = htc__gw_site_open(gw, s) != 0 };
-        if (now.free == 0 || !now.usable)
+        if (now.free == 0 || !now.usable || (u->denied_until > gw->now && u->denied_at == i))
             continue;
         uint64_t ahead = ahead_at(gw, u, i), least = ahead < n ? ahead : n;
         uint32_t given = least ? give(gw, u, i, (uint32_t)(least < now.free ? least : now.free), 0) : 0;

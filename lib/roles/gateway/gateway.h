@@ -232,6 +232,8 @@ struct user {
     uint64_t running; /* leased tasks */
     uint64_t retrying; /* tasks in retry_wait */
     uint64_t open_jobs;
+    uint32_t denied_at;    /* the site that lately could not keep this user's tasks apart, */
+    htc_ns   denied_until; /* and until when it is not asked again */
     uint32_t waits; /* slots of agents that wait in queues: these may never come, and count nowhere else */
     uint32_t agents, draining, leaving, starting; /* slots; agents: of its agents, without the draining and the leaving ones */
     uint32_t busy; /* slots with tasks, as the last division counted them */
