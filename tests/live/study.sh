@@ -117,6 +117,17 @@ says '"speed" is none of'
 ends 0 fairshare --tasks 10 --cores 4 --vary cluster.cores=1..10:+4 --json
 [ "$(grep -oE '"cluster.cores":"[0-9]+"' "$dir/out" | tr -d '\n')" = '"cluster.cores":"1""cluster.cores":"5""cluster.cores":"9""cluster.cores":"10"' ] ||
     fail "1, 5, 9 and 10 are A..B:+4"
+# An option's name is its key.
+ends 0 fairshare --tasks 10 --vary cores=2,4 --set launch=1s --seeds 1..2 --json
+cp "$dir/out" "$dir/names"
+ends 0 fairshare --tasks 10 --vary cluster.cores=2,4 --set cluster.launch=1s --seeds 1..2 --json
+python3 - "$dir/names" "$dir/out" << 'PY' || fail "an option's name is another key"
+import json, sys
+a, b = ([[v for k, v in row.items() if k != "seconds"] for row in json.load(open(f))["rows"]] for f in sys.argv[1:])
+assert a == b and len(a) == 2, (a, b)
+PY
+ends 2 fairshare --vary seed=1,2
+says "seeds vary by --seeds A..B"
 
 # Mistakes.
 refused() { # WHAT-IT-SAYS NEXT-STEP < FILE

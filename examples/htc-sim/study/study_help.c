@@ -24,7 +24,8 @@ static const struct {
                "                      [sim.memory]\n" },
     { NOT_RESUMED, "  --costs FILE        what htc-sim calibrate has measured: the keys of its section [MODEL]; options\n"
                    "                      after it go before them\n"
-                   "  --set KEY=VALUE     any key; --vary and FILE.ini know the same ones\n" },
+                   "  --set KEY=VALUE     any key, or the name of an option that sets one;\n"
+                   "                      --vary knows the same ones, and FILE.ini the keys\n" },
     { WITH_POLICIES, "  --policy-from FILE  load policies of one's own from a shared object; may be repeated\n"
                      "                      (htc_policy_file(3))\n" },
     { NOT_RESUMED, "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be\n"

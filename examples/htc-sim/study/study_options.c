@@ -40,6 +40,15 @@ static int refuse(const htc_error *e)
     return EXIT_USAGE;
 }
 
+/* A key, or an option's name in place of the key that it sets: keys have a point, and options none. */
+static const char *key_of(const model *m, const char *name)
+{
+    for (int i = 0; m->options[i].name; i++)
+        if (strcmp(m->options[i].name, name) == 0)
+            return m->options[i].key;
+    return strcmp(name, "seed") == 0 ? "sim.seed" : strcmp(name, "memory") == 0 ? "sim.memory" : name;
+}
+
 /* ---- values that vary ---- */
 
 static int add_value(vary *v, const char *text, size_t n)
@@ -79,7 +88,7 @@ static int add_vary(study *y, char *text)
     if (!equals || y->n_vary == VARY_MAX)
         return usage(equals ? "at most 8 keys can vary" : "--vary takes KEY=LIST, not %s", text);
     *equals = '\0';
-    v->key = text;
+    v->key = key_of(y->model, text);
     y->n_vary++;
     if (!(strstr(equals + 1, "..") && strrchr(equals + 1, ':'))) {
         for (const char *at = equals + 1; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -133,7 +142,7 @@ static int take_set(study *y, char *text)
     if (!equals)
         return usage("--set takes KEY=VALUE, not %s", text);
     *equals = '\0';
-    return settings_set(y->base, text, equals + 1, &e) ? EXIT_FINE : refuse(&e);
+    return settings_set(y->base, key_of(y->model, text), equals + 1, &e) ? EXIT_FINE : refuse(&e);
 }
 
 static int is_measure(const model *m, const char *name, size_t n)
