@@ -191,6 +191,32 @@ grep -qF 'halving is two' "$dir/out" || fail "the reason is not told"
 sed -i 's/100:11/100:12/' "$dir/good.ini"
 ends 1 "$dir/good.ini"
 
+# A published value is judged by its series' must and why, and numbers that were calculated beforehand are counted apart.
+sed 's/^published = 50:20 100:12$/published = 50:15 100:8\nmust = at least\nbasis = pilot/' "$dir/good.ini" > "$dir/sense.ini"
+ends 0 "$dir/sense.ini" --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+all = json.load(open(sys.argv[1]))
+by = {c["about"]: c for c in all["experiments"][0]["claims"]}
+assert by["makespan_s of one & all at 50"]["must"] == "at least" and by["makespan_s of one & all at 100"]["verdict"] == "pilot", by
+assert all["fitted_or_ours"] == 3, all
+PY
+sed -i 's/50:15/50:21/;s/^basis = pilot$/basis = published/' "$dir/sense.ini"
+ends 1 "$dir/sense.ini"
+sed -i 's/^basis = published$/why = two rounds of 10 s/' "$dir/sense.ini"
+ends 0 "$dir/sense.ini"
+grep -qF 'two rounds of 10 s' "$dir/out" || fail "the reason of a published value is not told"
+
+# A claim that does not hold for a reason, and one that does, end with 1 when ours is not what it was.
+sed 's/^why = halving is two$/why = halving is two\nours = 2.1/;s/^published = 20$/published = 20\nours = 19/;s/100:12/100:11/' "$dir/good.ini" > "$dir/known.ini"
+ends 0 "$dir/known.ini"
+for known in 'ours = 2.1/ours = 2.3' 'ours = 19/ours = 17'; do
+    sed "s/^$known/" "$dir/known.ini" > "$dir/moved.ini"
+    ends 1 "$dir/moved.ini"
+    grep -qE '^ +ours was (2.300|17) when the file was written, and has moved' "$dir/out" || { cat "$dir/out"; fail "it is not told that a value has moved"; }
+done
+grep -qF '; values of ours have moved' "$dir/out" || fail "the last line does not tell it"
+
 # A value that is no number is not at least 1.
 sed 's/^value = max makespan_s of cores$/value = 1e308 * 1e308/;s/^must = at most$/must = at least/' "$dir/good.ini" > "$dir/bad.ini"
 ends 1 "$dir/bad.ini"
@@ -228,6 +254,9 @@ mistake "s/ - 5 > /$(printf ' - %s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14) > /" "up t
 mistake 's/ - 5 > / - 5 < /' "of such sums several with > or < between them, all the same"
 mistake 's/^published = 10$/publish = 10/' "[claim.NAME] has no such key"
 mistake 's/^basis = fitted/basis = guessed/' "basis: guessed"
+mistake 's/^about = fewer cores.*/ours = 3/' "an order has no number of ours"
+mistake 's/^must = within 0$/ours = two/' "ours: two"
+mistake 's/^full = 10/must = about/' "must: about"
 mistake 's/^value = max.*//' "a claim has no value"
 mistake 's/^name = .*//' "[reproduce] lacks paper, name or about"
 mistake 's/^model = fairshare/model = nothing/' "there is no such model: nothing"

@@ -199,7 +199,7 @@ static void judge(const experiment *e, claim *c)
     size_t   n = 0, last;
     int      ordered = 1;
     c->verdict = VERDICT_NOT_RUN;
-    c->close = 0;
+    c->close = c->moved = 0;
     for (size_t i = 0; i < c->terms; i = last) { /* a product, which is all of a value, or joins the sum before it */
         char joins = c->term[i].joins;
         if (!value_of(e, &c->term[i], &found))
@@ -221,6 +221,7 @@ static void judge(const experiment *e, claim *c)
     c->ours = value[0].mean;
     c->half = c->op ? 0 : value[0].half;
     c->verdict = (c->op ? ordered && !c->close : isfinite(c->ours) && holds(c)) ? VERDICT_HOLDS : VERDICT_FAILS;
+    c->moved = c->has_known && !(fabs(c->ours - c->known) <= fmax(0.1 * fabs(c->known), c->half)); /* what is no number has moved, too */
 }
 
 void claims_judge(experiment *e)

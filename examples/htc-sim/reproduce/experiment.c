@@ -107,13 +107,13 @@ static int take_model(const experiment *e, series *s, const char *value, htc_err
 
 static int take_basis(basis *out, const char *value, htc_error *error)
 {
-    static const char *const words[] = { "published", "fitted", "ours" };
-    for (uint32_t i = 0; i < 3; i++)
+    static const char *const words[] = { "published", "fitted", "ours", "pilot" };
+    for (uint32_t i = 0; i < 4; i++)
         if (strcmp(value, words[i]) == 0) {
             *out = (basis)i;
             return 1;
         }
-    return refuse(error, "basis", value, "published, fitted or ours");
+    return refuse(error, "basis", value, "published, fitted, ours or pilot");
 }
 
 static int take_series(draft *d, const char *key, const char *value, htc_error *error)
@@ -137,16 +137,28 @@ static int take_series(draft *d, const char *key, const char *value, htc_error *
     }
     if (strcmp(key, "basis") == 0)
         return take_basis(&s->rests_on, value, error);
+    if (strcmp(key, "must") == 0) {
+        claim c;
+        return must_parse(&c, value, error) && put(s->must, sizeof s->must, value, error);
+    }
     if (strcmp(key, "picture") == 0 && (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0)) {
         s->picture = value[0] == 'y';
         return 1;
     }
     return strcmp(key, "about") == 0     ? put(s->about, sizeof s->about, value, error) :
            strcmp(key, "plot") == 0      ? put(s->plot, sizeof s->plot, value, error) :
+           strcmp(key, "why") == 0       ? put(s->why, sizeof s->why, value, error) :
            strcmp(key, "vary") == 0      ? put(d->vary[i].words, sizeof d->vary[i].words, value, error) :
            strcmp(key, "full") == 0      ? put(d->full[i].words, sizeof d->full[i].words, value, error) :
            strcmp(key, "published") == 0 ? put(d->published[i].words, sizeof d->published[i].words, value, error) :
-                                           refuse(error, "[series.NAME] has no such key", key, "about, model, command, vary, full, seeds, plot, picture (yes or no), published, basis, or a key of the model");
+                                           refuse(error, "[series.NAME] has no such key", key, "about, model, command, vary, full, seeds, plot, picture (yes or no), published, must, why, basis, or a key of the model");
+}
+
+static int take_number(double *out, const char *key, const char *value, htc_error *error)
+{
+    char *end;
+    *out = strtod(value, &end);
+    return (end != value && *end == '\0' && isfinite(*out)) || refuse(error, key, value, "a number");
 }
 
 static int take_claim(draft *d, const char *key, const char *value, htc_error *error)
@@ -154,10 +166,12 @@ static int take_claim(draft *d, const char *key, const char *value, htc_error *e
     claim *c = d->c;
     size_t i = (size_t)(c - d->e->claims);
     if (strcmp(key, "published") == 0) {
-        char *end;
-        c->published = strtod(value, &end);
         c->has_published = 1;
-        return (end != value && *end == '\0' && isfinite(c->published)) || refuse(error, "published", value, "a number");
+        return take_number(&c->published, key, value, error);
+    }
+    if (strcmp(key, "ours") == 0) {
+        c->has_known = 1;
+        return take_number(&c->known, key, value, error);
     }
     return strcmp(key, "about") == 0 ? put(c->about, sizeof c->about, value, error) :
            strcmp(key, "value") == 0 ? put(d->value[i].words, sizeof d->value[i].words, value, error) :
@@ -165,7 +179,7 @@ static int take_claim(draft *d, const char *key, const char *value, htc_error *e
            strcmp(key, "unit") == 0  ? put(c->unit, sizeof c->unit, value, error) :
            strcmp(key, "basis") == 0 ? take_basis(&c->rests_on, value, error) :
            strcmp(key, "why") == 0   ? put(c->why, sizeof c->why, value, error) :
-                                       refuse(error, "[claim.NAME] has no such key", key, "about, value, published, basis, must, unit, why");
+                                       refuse(error, "[claim.NAME] has no such key", key, "about, value, published, basis, must, unit, why, ours");
 }
 
 static int take(void *ctx, const char *section, const char *key, const char *value, htc_error *error)
@@ -255,8 +269,9 @@ static int finish_published(experiment *e, series *s, char *words, htc_error *er
         c->published = p->value;
         c->rests_on = s->rests_on;
         c->has_published = 1;
+        snprintf(c->why, sizeof c->why, "%s", s->why);
         snprintf(expression, sizeof expression, "%s of %s at %s", s->plot, s->name, v);
-        if (!must_parse(c, e->tolerance, error) || !claim_parse(e, c, expression, error))
+        if (!must_parse(c, s->must[0] ? s->must : e->tolerance, error) || !claim_parse(e, c, expression, error))
             return 0;
     }
     return 1;
@@ -271,6 +286,8 @@ static int finish_claim(experiment *e, claim *c, const char *value, htc_error *e
     int order = c->op == '>' || c->op == '<';
     if (order == c->has_published)
         return refuse(error, order ? "an order has no published number" : "a claim has no published number", value, "published = NUMBER, or value = TERM > TERM");
+    if (order && c->has_known)
+        return refuse(error, "an order has no number of ours", c->about, "ours is of claims that have a published number");
     if (!c->about[0])
         snprintf(c->about, sizeof c->about, "%.200s", value);
     return order || c->must_text[0] || must_parse(c, e->tolerance, error);

@@ -19,8 +19,9 @@ typedef struct published_value {
 } published_value;
 
 /* Where the number comes from that ours is beside: the paper; the paper, but the model's parameters were made from it, so that nothing is shown where
- * both agree; or ourselves, where the paper has words alone. */
-typedef enum basis { BASIS_PUBLISHED = 0, BASIS_FITTED, BASIS_OURS } basis;
+ * both agree; ourselves, where the paper has words alone, or nothing; or a calculation with the paper's rules and data, made before, where the paper
+ * draws the curve and prints no number. */
+typedef enum basis { BASIS_PUBLISHED = 0, BASIS_FITTED, BASIS_OURS, BASIS_PILOT } basis;
 
 /* Runs that differ by the value of one key. */
 typedef struct series {
@@ -36,6 +37,7 @@ typedef struct series {
     int          picture;             /* 1: the course of its runs is drawn, too */
     published_value published[POINTS_MAX];
     basis        rests_on;            /* of these */
+    char         must[48], why[1200]; /* of these; must "": the experiment's tolerance */
     char         measure[MEASURES_MAX][64]; /* that are asked for */
     /* What came of it. */
     estimate     found[POINTS_MAX][MEASURES_MAX];
@@ -62,7 +64,8 @@ typedef struct claim {
     size_t    terms;
     char      op;        /* > or <: an order is claimed; 0: a value is */
     double    published; /* not with > and < */
-    int       has_published, has_value;
+    int       has_published, has_value, has_known;
+    double    known;     /* what ours was when the file was written */
     must_kind must;
     basis     rests_on;
     double    allowed;
@@ -71,6 +74,7 @@ typedef struct claim {
     double    ours, half; /* half of the 95 % interval; 0: not known */
     verdict   verdict;
     int       close;      /* 1: an order fails since values are closer than their intervals */
+    int       moved;      /* 1: ours is not what is known any more */
 } claim;
 
 typedef struct experiment {

@@ -37,8 +37,9 @@ const char reproduce_help[] =
     "  --json            one object on standard output\n"
     "  --help            this\n"
     "\n"
-    "Ends with 0: every claim holds, or its file says why not; 1: one does not hold; 2: it was called\n"
-    "wrongly; 3: it could not be done; 4: it was interrupted, and what it had is told.\n";
+    "Ends with 0: every claim holds, or its file says why not; 1: one does not hold, or its value is not\n"
+    "what its file has it was; 2: it was called wrongly; 3: it could not be done; 4: it was interrupted,\n"
+    "and what it had is told.\n";
 
 #define usage(...) usage_of("htc-sim reproduce", __VA_ARGS__)
 

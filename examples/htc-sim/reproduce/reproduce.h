@@ -19,14 +19,14 @@ int reproduction_run(reproduction *r);
 /* 1: this series runs in this form of the command. */
 int series_runs(const reproduction *r, const series *s);
 
-/* reproduce_say.c: on standard output. How many claims fail without a reason, or runs that failed. */
+/* reproduce_say.c: on standard output. How many claims fail without a reason or have moved, or runs that failed. */
 size_t reproduction_say(const reproduction *r);
 /* A number as people write it; room of 32 bytes. unit: of a claim. */
 void   number_text(double v, const char *unit, char *out, size_t room);
 void   claim_texts(const claim *c, char *published, char *ours, char *difference, size_t room); /* each of so many bytes */
 /* What a claim demands, as people write it, in room or elsewhere. */
 const char *must_words(const claim *c, char *room, size_t size);
-const char *verdict_word(const claim *c); /* yes, fitted, ours, no, not run */
+const char *verdict_word(const claim *c); /* yes, fitted, ours, pilot, no, not run */
 
 /* reproduce_report.c: 0; -1, and it is said. */
 int report_write(const reproduction *r, const char *file);

@@ -50,9 +50,11 @@ static void head(const reproduction *r, FILE *out)
             "published values, what is claimed of them, and how much they may differ: that was fixed beforehand, as the paper's own validation error, or\n"
             "10 %% and the order where it has none. `htc-sim reproduce NAME` runs one of them.\n\n"
             "*Fitted*: a parameter of the model was made from the published value, so that nothing is shown where both agree. *Ours*: the paper has\n"
-            "words, and the number is our reading of them.\n\n"
-            "%zu experiments, %zu claims: %zu hold, %zu more hold that are fitted or ours, %zu do not, %zu were not run. All runs took %.1f minutes of one processor.\n\n"
-            "| experiment | paper | | holds | fitted, ours | does not | not run | s |\n|---|---|---|---|---|---|---|---|\n",
+            "words or nothing, and the number is our reading of them, a bound of our own, or another form of ours. *Pilot*: the paper draws a curve without\n"
+            "numbers, or gives the rule alone, and the number was calculated beforehand from its rules and data. Neither is a published value, though both\n"
+            "stand in that column: they are counted apart.\n\n"
+            "%zu experiments, %zu claims: %zu hold, %zu more hold that are fitted, ours or pilot, %zu do not, %zu were not run. All runs took %.1f minutes of one processor.\n\n"
+            "| experiment | paper | | holds | fitted, ours, pilot | does not | not run | s |\n|---|---|---|---|---|---|---|---|\n",
             r->full ? " --full" : "", r->n, holds + other + fails + not_run, holds, other, fails, not_run, seconds / 60);
     for (size_t i = 0; i < r->n; i++) {
         const experiment *e = r->experiment[i];

@@ -8,7 +8,7 @@
 
 const char *verdict_word(const claim *c)
 {
-    static const char *const holds[] = { "yes", "fitted", "ours" };
+    static const char *const holds[] = { "yes", "fitted", "ours", "pilot" };
     return c->verdict == VERDICT_HOLDS ? holds[c->rests_on] : c->verdict == VERDICT_FAILS ? "no" : "not run";
 }
 
@@ -66,7 +66,7 @@ const char *must_words(const claim *c, char *room, size_t size)
 }
 
 typedef struct sum {
-    size_t holds, other, fails, explained, not_run, bad; /* other: hold, and rest on fitted or on our own numbers */
+    size_t holds, other, fails, explained, not_run, moved, bad; /* other: hold, and rest on fitted numbers or on our own */
 } sum;
 
 static void count(const experiment *e, sum *s)
@@ -77,6 +77,7 @@ static void count(const experiment *e, sum *s)
         s->other += c->verdict == VERDICT_HOLDS && c->rests_on != BASIS_PUBLISHED;
         s->fails += c->verdict == VERDICT_FAILS;
         s->explained += c->verdict == VERDICT_FAILS && c->why[0];
+        s->moved += c->moved && (c->verdict == VERDICT_HOLDS || c->why[0]); /* the others are bad anyway */
         s->not_run += c->verdict == VERDICT_NOT_RUN;
     }
     for (size_t i = 0; i < e->n_series; i++)
@@ -93,11 +94,15 @@ static void say_experiment(const experiment *e)
         if (c->op == '>' || c->op == '<')
             printf("  %-8s %-52s  %s\n", verdict_word(c), c->about, c->verdict == VERDICT_NOT_RUN ? "an order" : ours);
         else
-            printf("  %-8s %-52s  %s %s%s%s, ours %s%s%s (%s)\n", verdict_word(c), c->about, c->rests_on == BASIS_OURS ? "bound" : "published", published,
+            printf("  %-8s %-52s  %s %s%s%s, ours %s%s%s (%s)\n", verdict_word(c), c->about, c->rests_on == BASIS_OURS ? "bound" : c->rests_on == BASIS_PILOT ? "pilot" : "published", published,
                    c->unit[0] && c->unit[0] != '%' ? " " : "", c->unit[0] != '%' ? c->unit : "", ours, strcmp(difference, "-") != 0 ? ", " : "",
                    strcmp(difference, "-") != 0 ? difference : "", must_words(c, must, sizeof must));
         if (c->verdict == VERDICT_FAILS && c->why[0])
             printf("           %s\n", c->why);
+        if (c->moved) {
+            number_text(c->known, c->unit, published, sizeof published);
+            printf("           ours was %s when the file was written, and has moved by more than 10 %%\n", published);
+        }
         if (c->verdict == VERDICT_HOLDS && c->why[0])
             printf("           it holds; the file says why it should not: %s\n", c->why);
     }
@@ -140,6 +145,8 @@ static void json_experiment(const experiment *e)
         json_text("unit", c->unit, ",");
         json_text("must", order ? "in order" : c->must_text, ",");
         json_text("verdict", verdict_word(c), ",");
+        if (c->has_known)
+            printf("\"known\":%.9g,\"moved\":%s,", c->known, c->moved ? "true" : "false");
         json_text("why", c->why, "}");
     }
     printf("],\"errors\":[");
@@ -179,10 +186,12 @@ size_t reproduction_say(const reproduction *r)
         say_errors(r->experiment[i]);
     }
     if (r->json)
-        printf("],\"holds\":%zu,\"fitted_or_ours\":%zu,\"fails\":%zu,\"explained\":%zu,\"not_run\":%zu,\"failed_series\":%zu}\n", s.holds, s.other, s.fails, s.explained, s.not_run, s.bad);
+        printf("],\"holds\":%zu,\"fitted_or_ours\":%zu,\"fails\":%zu,\"explained\":%zu,\"moved\":%zu,\"not_run\":%zu,\"failed_series\":%zu}\n", s.holds, s.other, s.fails, s.explained, s.moved,
+               s.not_run, s.bad);
     else
-        printf("%s%zu experiment%s: %zu claim%s hold%s, %zu more with fitted numbers or bounds of our own, %zu do%s not (%zu with a reason in the file), %zu %s not run\n",
+        printf("%s%zu experiment%s: %zu claim%s hold%s, %zu more with fitted numbers or numbers of our own, %zu do%s not (%zu with a reason in the file), %zu %s not run%s\n",
                r->interrupted ? "interrupted; what there was until then:\n" : "", r->n, r->n == 1 ? "" : "s", s.holds, s.holds == 1 ? "" : "s",
-               s.holds == 1 ? "s" : "", s.other, s.fails, s.fails == 1 ? "es" : "", s.explained, s.not_run, s.not_run == 1 ? "was" : "were");
-    return s.fails - s.explained + s.bad;
+               s.holds == 1 ? "s" : "", s.other, s.fails, s.fails == 1 ? "es" : "", s.explained, s.not_run, s.not_run == 1 ? "was" : "were",
+               s.moved ? "; values of ours have moved" : "");
+    return s.fails - s.explained + s.moved + s.bad;
 }
