@@ -24,6 +24,8 @@ size_t reproduction_say(const reproduction *r);
 /* A number as people write it; room of 32 bytes. unit: of a claim. */
 void   number_text(double v, const char *unit, char *out, size_t room);
 void   claim_texts(const claim *c, char *published, char *ours, char *difference, size_t room); /* each of so many bytes */
+/* 1: it holds, and its reason says how little that shows: its number is not the paper's, or the model was made from it. */
+int    reason_qualifies(const claim *c);
 /* What a claim demands, as people write it, in room or elsewhere. */
 const char *must_words(const claim *c, char *room, size_t size);
 const char *verdict_word(const claim *c); /* yes, fitted, ours, pilot, no, not run */

@@ -82,7 +82,7 @@ static void claims(const experiment *e, FILE *out)
     }
     fputc('\n', out);
     for (size_t i = 0; i < e->n_claims; i++)
-        if (e->claims[i].verdict == VERDICT_FAILS) {
+        if (e->claims[i].verdict == VERDICT_FAILS || reason_qualifies(&e->claims[i])) {
             fprintf(out, "*");
             cell(out, e->claims[i].about);
             fprintf(out, "*: ");

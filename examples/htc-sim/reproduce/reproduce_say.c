@@ -12,6 +12,11 @@ const char *verdict_word(const claim *c)
     return c->verdict == VERDICT_HOLDS ? holds[c->rests_on] : c->verdict == VERDICT_FAILS ? "no" : "not run";
 }
 
+int reason_qualifies(const claim *c)
+{
+    return c->verdict == VERDICT_HOLDS && c->rests_on != BASIS_PUBLISHED && c->why[0];
+}
+
 void number_text(double v, const char *unit, char *out, size_t room)
 {
     int    part = strcmp(unit, "%") == 0;
@@ -97,13 +102,13 @@ static void say_experiment(const experiment *e)
             printf("  %-8s %-52s  %s %s%s%s, ours %s%s%s (%s)\n", verdict_word(c), c->about, c->rests_on == BASIS_OURS ? "bound" : c->rests_on == BASIS_PILOT ? "pilot" : "published", published,
                    c->unit[0] && c->unit[0] != '%' ? " " : "", c->unit[0] != '%' ? c->unit : "", ours, strcmp(difference, "-") != 0 ? ", " : "",
                    strcmp(difference, "-") != 0 ? difference : "", must_words(c, must, sizeof must));
-        if (c->verdict == VERDICT_FAILS && c->why[0])
+        if ((c->verdict == VERDICT_FAILS && c->why[0]) || reason_qualifies(c))
             printf("           %s\n", c->why);
         if (c->moved) {
             number_text(c->known, c->unit, published, sizeof published);
             printf("           ours was %s when the file was written, and has moved by more than 10 %%\n", published);
         }
-        if (c->verdict == VERDICT_HOLDS && c->why[0])
+        if (c->verdict == VERDICT_HOLDS && c->why[0] && !reason_qualifies(c))
             printf("           it holds; the file says why it should not: %s\n", c->why);
     }
     if (e->cut[0])
