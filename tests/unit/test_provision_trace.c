@@ -1,5 +1,7 @@
 /* The management policies over two weeks of jobs: that of the paper against its published figures, ours against that of
  * the paper. The logs are read at run time from examples/sim/data; without it the made-up weeks remain. */
+#include <math.h>
+
 #include "expect.h"
 
 #include "../provision_sim.h"
@@ -65,6 +67,29 @@ Test(provision_trace, the_paper_s_policy_costs_what_the_paper_published)
     cr_expect(eq(u64, r.completed, PHASES * 2603));
     cr_expect(r.node_hours > 29014 * 97 / 100 && r.node_hours < 29014 * 103 / 100, "%llu node-hours",
               (unsigned long long)r.node_hours);
+    free(jobs);
+}
+
+/* The paper does not say when its server scans first. A scan comes every 60 s and jobs arrive in whole seconds, so there are 60 moments for the first one: 1 to 60 s
+ * after the log begins. The mean of all of them is the published 29,014 within 0.2 %, and so is that of every third one; a single one may be 5 % away. */
+Test(provision_trace, over_all_moments_the_mean_is_what_the_paper_published)
+{
+    size_t                 n;
+    double                 sum = 0, squares = 0;
+    htc_sim_provision_job *jobs = jobs_of(nasa, 1, &n);
+    for (unsigned second = 1; second <= 60; second++) {
+        htc_provision_options o = { .size = sizeof o, .initial = 40, .ratio = 1200000, .phase_ns = second * HTC_SECOND };
+        sim_result            r = simulate(jobs, n, &o, TWO_WEEKS_S, POOL);
+        cr_expect(eq(u64, r.completed, 2603));
+        sum += (double)r.node_hours;
+        squares += (double)r.node_hours * (double)r.node_hours;
+    }
+    double mean = sum / 60;
+    cr_expect(mean > 29014 * 0.998 && mean < 29014 * 1.002, "%.1f node-hours", mean);
+    double deviation = sqrt(squares / 60 - mean * mean);
+    cr_expect(deviation > 600 && deviation < 900, "one moment: +- %.0f node-hours", deviation);
+    sim_result twenty = mean_of_phases(jobs, n, HTC_PROVISION_PAPER, 40, 1200000);
+    cr_expect(twenty.node_hours * 1000 > 29014 * 998 && twenty.node_hours * 1000 < 29014 * 1002, "%llu node-hours over every third", (unsigned long long)twenty.node_hours);
     free(jobs);
 }
 
