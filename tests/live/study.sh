@@ -158,6 +158,14 @@ says "none.ini: it cannot be read: No such file"
 ends 2 run
 ends 0 fairshare --cores 40M --users 1 --tasks 10
 says "the run needs up to 0.5 GiB of memory"
+memory_of() { grep -oE '"memory":[0-9]+' "$dir/out" | cut -d: -f2; }
+ends 0 fairshare --cores 40M --users 1 --tasks 10 --json
+[ ! -s "$dir/err" ] || fail "with --json it says: $(cat "$dir/err")"
+[ "$(memory_of)" -gt $((400 << 20)) ] || fail "memory: $(memory_of)"
+for model in fairshare jobs grids manytask dataflow micro kvs dsp; do
+    ends 0 $model --json
+    [ "$(memory_of)" -gt 100000 ] || fail "$model needs $(memory_of) bytes"
+done
 ends 2 fairshare --cores 100M --memory 64M
 says "64 MiB are allowed"
 ends 2 fairshare --vary cluster.nodes=1,2

@@ -64,7 +64,7 @@ static void json_run(const dataflow_study *d)
            r->tasks, r->edges, s->ended, r->ideal_s, d->bound_s, r->read_bytes, r->local_bytes, r->cached_bytes, r->moved_bytes, r->nudges, s->sent, s->events);
     for (size_t i = 0; dataflow_model.measures[i].name; i++)
         printf(",\"%s\":%.*f", dataflow_model.measures[i].name, dataflow_model.measures[i].digits + 2, o.value[i]);
-    printf(",\"hash\":\"%016" PRIx64 "\",\"wrong\":", s->hash);
+    printf(",\"memory\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\",\"wrong\":", r->memory, s->hash);
     say_text(s->wrong);
     printf("}\n");
 }
