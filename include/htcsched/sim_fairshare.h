@@ -127,7 +127,7 @@ typedef struct htc_sim_fairshare_options {
     size_t                        n_users; /**< 1 to HTC_SIM_FAIRSHARE_USERS_MAX */
     const htc_sim_fairshare_job  *jobs; /**< in any order; borrowed. A job's place is the stream of its lengths: task i takes
                                              htc_scale_length(scale, &job.length, place, i) */
-    size_t                        n_jobs; /**< 1 to HTC_SIM_FAIRSHARE_JOBS_MAX */
+    size_t                        n_jobs; /**< 1 to HTC_SIM_FAIRSHARE_JOBS_MAX; with next_job 0 */
     htc_ns   tick_ns;     /**< length of a tick; 0: 1 ms */
     htc_ns   launch_ns;   /**< from the decision to start an agent until it has its first task */
     htc_ns   pull_ns;     /**< from the end of a task until the agent's next one begins */
@@ -162,6 +162,16 @@ typedef struct htc_sim_fairshare_options {
     const htc_allot_weigher *weigher; /**< makes the weights for each division, as htc_allot_weigh says, with the weight, rounded to a whole number from 1, as priority; gamma
                                            is the weigher's then, and weigh_ns and estimated count as with gamma. Kept. NULL: as gamma says. Not of the exact engine */
     htc_ns   half_life_ns; /**< of usage, which a weigher may look at; 0: seven days */
+    /**
+     * A source in place of jobs, which is then NULL and n_jobs 0: give the next one, in the order of arrival. Memory grows with the jobs that have not ended, not
+     * with all of them; a run has no checkpoint. A job's number from 0 is the stream of its lengths. Not of the exact engine. NULL: there is none.
+     *
+     * @param[in]  ctx  next_ctx
+     * @param[out] job  size alone is set when called
+     * @return HTC_OK; HTC_AGAIN: there are no more; anything else ends the run with it
+     */
+    htc_status (*next_job)(void *ctx, htc_sim_fairshare_job *job);
+    void *next_ctx; /**< handed to it */
 } htc_sim_fairshare_options;
 
 /** How one user fared. */
@@ -218,7 +228,8 @@ HTC_API htc_status htc_sim_fairshare_memory(const htc_sim_fairshare_options *opt
  * @param[out] results  n_users of them, caller-allocated; NULL is fine
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL if something is missing or out of range, or a user whom the policy gives nothing has
- *         jobs; HTC_EFORMAT: the checkpoint is not of these options; HTC_ECORRUPT; what a tape answers; HTC_ETOOBIG: it needs more memory than host.memory_max, or more than 2^63 / cores ticks; HTC_EABI; HTC_ENOMEM
+ *         jobs, or a job of the source is not fine or comes before the one before it; HTC_EUNSUPPORTED: a checkpoint with a source; what a source
+ *         answers; HTC_EFORMAT: the checkpoint is not of these options; HTC_ECORRUPT; what a tape answers; HTC_ETOOBIG: it needs more memory than host.memory_max, or more than 2^63 / cores ticks; HTC_EABI; HTC_ENOMEM
  *
  * Cost: 60 to 150 ns a task, some 100 ns a user for each division, 12.3 bytes a core.   Since: 0.2
  */

@@ -33,6 +33,9 @@ END
 # Two slots, tasks of their recorded lengths: the simulator comes to the same work.
 expect 0 "$bin/htc-sim" dsp --trace log.swf --system dcs --size 2 --order fcfs --tick 1us --json
 [ "$(json "$out" '(v["completed"], v["wrong"], v["busy_node_s"] > 0.6)')" = "(5, '', True)" ] || fail "the replay: $out"
+# Or in the gateway's own model: the five tasks of one user, for as long as they took.
+expect 0 "$bin/htc-sim" fairshare --trace log.swf --cores 2 --tick 1us --json
+[ "$(json "$out" '([(u["name"], u["tasks"]) for u in v["users"]], v["wrong"], v["ended"], v["work_core_s"] > 0.6)')" = "([('u1', 5)], '', 5, True)" ] || fail "the replay: $out"
 refuse 1 'two things cannot go to standard output' "${H[@]}" report --export swf --json
 refuse 1 'two things cannot go to standard output' "${H[@]}" report --export swf --svg -
 refuse 1 'no such form' "${H[@]}" report --export csv

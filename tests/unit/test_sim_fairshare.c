@@ -649,3 +649,109 @@ Test(sim_fairshare, refuses_what_is_no_checkpoint_of_the_experiment)
     cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK) && eq(u64, r.scale.ended, 60000));
     free(film.data);
 }
+
+/* ---- a source ---- */
+
+typedef struct source {
+    const htc_sim_fairshare_job *jobs;
+    size_t                       n, given;
+    htc_status                   end; /* in place of HTC_AGAIN */
+} source;
+
+static htc_status give(void *ctx, htc_sim_fairshare_job *job)
+{
+    source *s = ctx;
+    if (s->given == s->n)
+        return s->end;
+    *job = s->jobs[s->given++];
+    return HTC_OK;
+}
+
+static int by_arrival(const void *a, const void *b)
+{
+    const htc_sim_fairshare_job *x = a, *y = b;
+    return (x->arrival > y->arrival) - (x->arrival < y->arrival);
+}
+
+/* The jobs of a list in the order of arrival, and of a source: one run. */
+Test(sim_fairshare, jobs_of_a_source_are_the_same_run)
+{
+    PROPERTY (rng, 200) {
+        htc_sim_fairshare_user    users[8];
+        htc_sim_fairshare_job     jobs[30];
+        htc_sim_fairshare_result  listed[8], given[8];
+        htc_sim_fairshare_options o;
+        htc_sim_fairshare_report  r = { .size = sizeof r }, again = r;
+        draw_run(&rng, users, jobs, &o);
+        qsort(jobs, o.n_jobs, sizeof *jobs, by_arrival);
+        for (size_t j = 1; j < o.n_jobs; j++) /* no two at one moment: these have no order of their own */
+            jobs[j].arrival = jobs[j].arrival > jobs[j - 1].arrival ? jobs[j].arrival : jobs[j - 1].arrival + HTC_MS;
+        HOLDS(htc_sim_fairshare_run(NULL, &o, &r, listed, NULL) == HTC_OK);
+        source s = { jobs, o.n_jobs, 0, HTC_AGAIN };
+        o.jobs = NULL;
+        o.n_jobs = 0;
+        o.next_job = give;
+        o.next_ctx = &s;
+        HOLDS(htc_sim_fairshare_run(NULL, &o, &again, given, NULL) == HTC_OK);
+        HOLDS(again.scale.wrong[0] == 0 && again.scale.hash == r.scale.hash && again.scale.ended == r.scale.ended && again.held == r.held);
+        HOLDS(memcmp(listed, given, o.n_users * sizeof *listed) == 0);
+    }
+}
+
+static htc_status one_more(void *ctx, htc_sim_fairshare_job *job)
+{
+    uint64_t *n = ctx;
+    if (*n == 200000)
+        return HTC_AGAIN;
+    *job = (htc_sim_fairshare_job){ .size = sizeof *job, .user = *n % 3, .tasks = 1, .arrival = *n * HTC_SECOND / 10, .length.mean_ns = 1e9 };
+    ++*n;
+    return HTC_OK;
+}
+
+/* Ten at a time of 200,000: as much memory as for ten. */
+Test(sim_fairshare, a_source_takes_the_memory_of_the_jobs_that_are_there)
+{
+    static const htc_sim_fairshare_user users[3] = { { .size = sizeof *users }, { .size = sizeof *users }, { .size = sizeof *users } };
+    uint64_t                            n = 0;
+    htc_sim_fairshare_options           o = { .size = sizeof o, .cores = 16, .policy = HTC_ALLOT_MAXMIN, .users = users, .n_users = 3, .next_job = one_more, .next_ctx = &n };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK));
+    cr_expect(eq(str, r.scale.wrong, "") && eq(u64, r.scale.ended, 200000) && r.response_s < 1.2);
+    uint64_t without = 0;
+    cr_assert(eq(int, htc_sim_fairshare_memory(&o, &without), HTC_OK));
+    cr_expect(r.memory < without + 16384, "%llu bytes, %llu without jobs", (unsigned long long)r.memory, (unsigned long long)without);
+}
+
+Test(sim_fairshare, a_source_is_judged_as_a_list)
+{
+    static const htc_sim_fairshare_user users[2] = { { .size = sizeof *users }, { .size = sizeof *users } };
+    htc_sim_fairshare_job               jobs[2] = { { .size = sizeof *jobs, .user = 0, .tasks = 3, .arrival = 5 * S }, { .size = sizeof *jobs, .user = 1, .tasks = 3, .arrival = 7 * S } };
+    source                              s = { jobs, 2, 0, HTC_AGAIN };
+    htc_scale_tape                      tape = { .size = sizeof tape };
+    htc_sim_fairshare_options           o = { .size = sizeof o, .cores = 4, .users = users, .n_users = 2, .next_job = give, .next_ctx = &s };
+    htc_sim_fairshare_report            r = { .size = sizeof r };
+    cr_assert(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK));
+    cr_expect(eq(u64, r.scale.ended, 6));
+    s = (source){ jobs, 2, 0, HTC_EIO };
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EIO), "what the source answers is the answer");
+    s = (source){ jobs, 0, 0, HTC_AGAIN };
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_OK) && eq(u64, r.scale.ended, 0));
+    jobs[1].arrival = 4 * S;
+    s = (source){ jobs, 2, 0, HTC_AGAIN };
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EINVAL), "it came before the one before it");
+    jobs[1] = jobs[0];
+    jobs[1].user = 2;
+    s.given = 0;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EINVAL), "there is no such user");
+    jobs[1].user = 1;
+    jobs[1].tasks = 0;
+    s.given = 0;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EINVAL), "it has no tasks");
+    o.checkpoint = &tape;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EUNSUPPORTED));
+    o.checkpoint = NULL;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_EUNSUPPORTED));
+    o.jobs = jobs;
+    o.n_jobs = 1;
+    cr_expect(eq(int, htc_sim_fairshare_run(NULL, &o, &r, NULL, NULL), HTC_EINVAL), "a list or a source");
+}

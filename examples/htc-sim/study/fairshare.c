@@ -57,6 +57,9 @@ static const setting table[] = {
     { "workload.length", SET_LAW, "60s", 0, 0, LAW_WORDS },
     { "workload.arrival", SET_LAW, "0", 0, 0, LAW_WORDS },
     ARRIVAL_SETTINGS("workload"),
+    { "workload.trace", SET_FILE, NULL, 0, 0, "the name of a log in the Standard Workload Format" },
+    { "workload.arrivals", SET_CHOICE, "log", 0, 0, "log|at_once" },
+    { "workload.skip_bad", SET_CHOICE, "off", 0, 0, "off|on" },
     { "workload.weight", SET_COUNTS, "1", 1, 1e6, "a number from 1 to 1000000, or two: A..B" },
     { "user.*.weight", SET_REAL, "1", 0.001, 1e6, "a number from 0.001 to 1000000" },
     { "user.*.share", SET_CHOICE, "on", 0, 0, "off|on" },
@@ -83,21 +86,28 @@ static void no_event(htc_scale *scale, void *ctx, uint32_t id)
     (void)id;
 }
 
+static void generate_users(fairshare *f, const settings *s, uint64_t seed, size_t from)
+{
+    htc_rng  root = { seed }, weights = htc_rng_fork(&root, "weights");
+    uint64_t min, max;
+    settings_counts(s, "workload.weight", &min, &max);
+    for (size_t u = from; u < f->options.n_users; u++)
+        f->users[u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = (double)between(&weights, min, max), .fixed = 1 };
+}
+
 /* Users and jobs that are drawn: job k is user k's, modulo their number, and comes one gap after job k - 1. */
 static int generate(fairshare *f, const settings *s, uint64_t seed, size_t first_user, size_t users, size_t jobs, const htc_scale_arrivals *arrivals)
 {
-    htc_rng           root = { seed }, weights = htc_rng_fork(&root, "weights"), tasks = htc_rng_fork(&root, "tasks");
+    htc_rng           root = { seed }, tasks = htc_rng_fork(&root, "tasks");
     htc_scale_law     length = settings_law(s, "workload.length");
     htc_scale_options o = { .size = sizeof o, .seed = seed, .ids = 1, .tick_ns = HTC_US, .event = no_event };
     htc_scale        *draws = NULL;
     uint64_t          min, max, at = 0;
     if (htc_scale_create(NULL, &o, &draws, NULL) != HTC_OK)
         return 0;
-    settings_counts(s, "workload.weight", &min, &max);
-    for (size_t u = 0; u < users; u++) {
-        f->users[first_user + u] = (htc_sim_fairshare_user){ .size = sizeof(htc_sim_fairshare_user), .weight = (double)between(&weights, min, max), .fixed = 1 };
+    generate_users(f, s, seed, first_user);
+    for (size_t u = 0; u < users; u++)
         snprintf(f->names[first_user + u], sizeof *f->names, "u%zu", u);
-    }
     settings_counts(s, "workload.tasks", &min, &max);
     for (size_t j = 0; j < jobs; j++) {
         f->jobs[j] = (htc_sim_fairshare_job){ .size = sizeof(htc_sim_fairshare_job), .user = (uint32_t)(first_user + j % users), .tasks = between(&tasks, min, max), .arrival = at * HTC_US, .length = length };
@@ -161,7 +171,7 @@ static int named_jobs(fairshare *f, settings *s, uint64_t seed, size_t first, si
 /* Some hundred samples: until all work is done at best, and as long again. */
 static htc_ns sample_of(const fairshare *f, const settings *s)
 {
-    double work = 0, last = 0, cores = (double)f->options.cores;
+    double work = f->log_work, last = f->log_at_once ? 0 : f->log_last, cores = (double)f->options.cores;
     if (strcmp(settings_text(s, "sim.sample"), "auto") != 0)
         return settings_span(s, "sim.sample");
     for (size_t j = 0; j < f->options.n_jobs; j++) {
@@ -190,21 +200,32 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
     size_t named = settings_sections(s, "user"), drawn = settings_count(s, "workload.users"), wanted = settings_sections(s, "job");
     size_t drawn_jobs = drawn * settings_count(s, "workload.jobs");
     uint64_t min_agents = settings_count(s, "fair.min_agents");
+    int    of_log = settings_text(s, "workload.trace")[0] != '\0';
     *f = (fairshare){ .report = { .size = sizeof f->report } };
-    if (named + drawn == 0 || wanted + drawn_jobs == 0)
+    if (of_log && wanted)
+        return settings_refuse(error, HTC_ECONFIG, "there are both a log and sections [job.NAME]", "leave out workload.trace, or the jobs");
+    if (of_log && settings_choice(s, "sim.engine") == 1)
+        return settings_refuse(error, HTC_ECONFIG, "the exact engine takes no log", "leave out workload.trace, or sim.engine");
+    if (!fairshare_trace(f, s, error))
+        return 0;
+    if (of_log) {
+        drawn = f->n_known;
+        drawn_jobs = 0;
+    } else if (named + drawn == 0 || wanted + drawn_jobs == 0)
         return settings_refuse(error, HTC_ECONFIG, "there are no users with jobs", "set workload.users, or write sections [user.NAME] and [job.NAME]");
     if (wanted + drawn_jobs > HTC_SIM_FAIRSHARE_JOBS_MAX)
         return settings_refuse(error, HTC_ETOOBIG, "there are more than 2^24 jobs", "lower workload.jobs and raise workload.tasks");
     f->users = calloc(named + drawn, sizeof *f->users);
     f->names = calloc(named + drawn, sizeof *f->names);
     f->results = calloc(named + drawn, sizeof *f->results);
-    f->jobs = calloc(wanted + drawn_jobs, sizeof *f->jobs);
+    f->jobs = calloc(wanted + drawn_jobs + 1, sizeof *f->jobs);
     f->course = calloc(1, sizeof *f->course);
     if (!f->users || !f->names || !f->results || !f->jobs || !f->course)
         return settings_refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     f->options = (htc_sim_fairshare_options){ .size = sizeof f->options, .seed = seed, .cores = settings_count(s, "cluster.cores"),
                                               .policy = settings_choice(s, "fair.policy"), .min_agents = min_agents ? (uint32_t)min_agents : HTC_ALLOT_NO_MINIMUM,
-                                              .users = f->users, .n_users = named + drawn, .jobs = f->jobs, .n_jobs = wanted + drawn_jobs,
+                                              .users = f->users, .n_users = named + drawn, .jobs = of_log ? NULL : f->jobs, .n_jobs = wanted + drawn_jobs,
+                                              .next_job = of_log ? fairshare_trace_next : NULL, .next_ctx = f,
                                               .tick_ns = settings_span(s, "sim.tick"), .launch_ns = settings_span(s, "cluster.launch"),
                                               .pull_ns = settings_span(s, "cluster.pull"), .leave_ns = settings_span(s, "cluster.leave"),
                                               .gap_ns = settings_span(s, "fair.gap"), .choice = settings_choice(s, "cluster.choice"),
@@ -222,9 +243,13 @@ static int make(fairshare *f, settings *s, uint64_t seed, htc_error *error)
         return 0;
     if (!named_users(f, s, named, error) || !named_jobs(f, s, seed, drawn_jobs, wanted, named, error))
         return 0;
-    if (drawn && !arrivals_read(s, "workload", "arrival", &arrivals, error))
+    if (of_log) {
+        fairshare_trace_users(f, named);
+        generate_users(f, s, seed, named);
+    }
+    if (drawn && !of_log && !arrivals_read(s, "workload", "arrival", &arrivals, error))
         return 0;
-    if (drawn && !generate(f, s, seed, named, drawn, drawn_jobs, &arrivals))
+    if (drawn && !of_log && !generate(f, s, seed, named, drawn, drawn_jobs, &arrivals))
         return settings_refuse(error, HTC_ENOMEM, "no memory for the workload", "make it smaller");
     f->options.sample_ns = sample_of(f, s);
     return 1;
@@ -243,6 +268,7 @@ void fairshare_close(void *run)
     free(f->cluster_names);
     free(f->on);
     free(f->course);
+    fairshare_trace_close(f);
     htc_registry_destroy(f->registry);
     free(f);
 }
@@ -321,6 +347,8 @@ int fairshare_run(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     f->seconds = watch_seconds() - begun;
     if (status == HTC_OK)
         return 1;
+    if (trace_failed(&f->log, error))
+        return 0;
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
     snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && w->host.memory_max ? "give it less to do, or raise sim.memory or sim.tick" : "change its settings");
@@ -449,6 +477,8 @@ static const model_option options[] = {
     { "daily", "PART", "workload.daily", "by which the rate rises and falls each day (0)" },
     { "peak", "SPAN", "workload.peak", "when in the day most jobs come (14h)" },
     { "weight", "A[..B]", "workload.weight", "of each user (1)" },
+    { "trace", "FILE", "workload.trace", "a log in the Standard Workload Format, whose jobs are tasks of its users" },
+    { "arrivals", "HOW", "workload.arrivals", "of its jobs: log, or at_once (log)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
     { "sample", "SPAN", "sim.sample", "between two samples of the course (auto)" },
     { NULL, NULL, NULL, NULL },

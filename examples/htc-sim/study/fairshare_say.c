@@ -179,7 +179,9 @@ void fairshare_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%zu users, %zu jobs, %" PRIu64 " tasks on %" PRIu64 " cores; a tick is %g s\n", f->options.n_users, f->options.n_jobs, s->submitted, f->report.cores,
+    if (f->log.file[0] && f->log.skipped + f->log.bad)
+        printf("log          %" PRIu64 " jobs taken, %" PRIu64 " without a size or a length, %" PRIu64 " broken lines\n", f->log.taken, f->log.skipped, f->log.bad);
+    printf("%zu users, %" PRIu64 " jobs, %" PRIu64 " tasks on %" PRIu64 " cores; a tick is %g s\n", f->options.n_users, f->log.file[0] ? f->log.taken : f->options.n_jobs, s->submitted, f->report.cores,
            (double)f->options.tick_ns / 1e9);
     if (r->interrupted)
         printf("last end     %.1f s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, s->ended);

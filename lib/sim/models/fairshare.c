@@ -271,7 +271,7 @@ static void after_task(fair *m, uint32_t c, uint32_t u)
     }
 }
 
-static void task_ends(fair *m, uint32_t c, const fair_job *job)
+static void task_ends(fair *m, uint32_t c, fair_job *job)
 {
     fair_user *user = &m->user[job->user];
     uint64_t   now = htc_scale_now(m->scale);
@@ -283,11 +283,13 @@ static void task_ends(fair *m, uint32_t c, const fair_job *job)
     user->last_end = now;
     if (m->begun)
         (void)htc_allot_profile_add(&user->runs, (double)(now - m->begun[c]) * (double)m->options.tick_ns / 1e9);
+    uint32_t u = job->user;
+    htc__fair_job_ended(m, job);
     if (m->options.records) {
-        m->core[c] = FAIR_RECORDS | job->user;
+        m->core[c] = FAIR_RECORDS | u;
         htc_scale_at(m->scale, now + htc__fair_recorded(m), c);
     } else {
-        after_task(m, c, job->user);
+        after_task(m, c, u);
     }
 }
 
@@ -306,6 +308,7 @@ static void agent_starts(fair *m, uint32_t c, uint32_t u)
         m->user[u].held++;
         m->now.held++;
         m->now.left--;
+        htc__fair_job_ended(m, &m->job[j]);
         htc__fair_set_free(m, c, u);
     } else {
         m->core[c] = FAIR_HELD | u;
@@ -382,13 +385,33 @@ static void arrive(fair *m, uint32_t j)
 
 static void next_arrival(fair *m)
 {
-    if (m->now.arrived < m->options.n_jobs)
+    if (m->options.next_job && m->source.waits)
+        htc_scale_at(m->scale, htc__fair_source_arrival(m), id_of(m, FAIR_ARRIVAL));
+    else if (!m->options.next_job && m->now.arrived < m->options.n_jobs)
         htc_scale_at(m->scale, m->job[m->arrivals[m->now.arrived]].arrival, id_of(m, FAIR_ARRIVAL));
+}
+
+/* All that come now; what the source refuses ends the run. */
+static void arrivals_of_source(fair *m)
+{
+    htc_status status = HTC_OK;
+    while (status == HTC_OK && m->source.waits && htc__fair_source_arrival(m) == htc_scale_now(m->scale)) {
+        uint32_t j = htc__fair_source_take(m);
+        status = j == FAIR_NONE ? HTC_ENOMEM : HTC_OK;
+        if (status == HTC_OK) {
+            arrive(m, j);
+            status = htc__fair_source_next(m);
+        }
+    }
+    if (status != HTC_OK)
+        htc_scale_fail(m->scale, status);
 }
 
 static void arrivals(fair *m)
 {
     uint64_t now = htc_scale_now(m->scale);
+    if (m->options.next_job)
+        arrivals_of_source(m);
     while (m->now.arrived < m->options.n_jobs && m->job[m->arrivals[m->now.arrived]].arrival == now)
         arrive(m, (uint32_t)m->arrivals[m->now.arrived++]);
     next_arrival(m);
@@ -424,7 +447,7 @@ static void take_sample(fair *m)
         m->options.sample(m->options.sample_ctx,
                           &(htc_sim_fairshare_sample){ .size = sizeof(htc_sim_fairshare_sample), .at = htc_scale_now(m->scale) * m->options.tick_ns, .queued = m->now.queued,
                                                        .running = m->now.running, .ended = m->now.tasks - m->now.left, .cores = m->samples, .n_users = m->options.n_users });
-    if (m->now.left)
+    if (htc__fair_more(m))
         htc_scale_at(m->scale, htc_scale_now(m->scale) + m->sample, id_of(m, FAIR_SAMPLE));
 }
 
@@ -433,7 +456,7 @@ static void take_sample(fair *m)
 static void weigh_again(fair *m)
 {
     htc__fair_divide_soon(m);
-    if (m->now.left)
+    if (htc__fair_more(m))
         htc_scale_at(m->scale, htc_scale_now(m->scale) + m->weigh, m->weigh_id);
 }
 

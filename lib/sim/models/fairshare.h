@@ -44,6 +44,7 @@ typedef struct fair_job {
     uint32_t          again;   /* the first of its attempts that are to be made again; FAIR_NONE: there are none */
     uint32_t          cluster; /* whose batch system has the tasks, if there are no agents */
     double            mean_s;  /* of the length */
+    uint64_t          left;    /* of its tasks, that have not ended; a source's: its place is then free */
 } fair_job;
 
 /* A task whose agent dies: until then, and until the task begins again. */
@@ -96,6 +97,13 @@ typedef struct fair {
     uint64_t       *begun; /* of each core, with gamma: the tick at which its task began */
     fair_attempt   *attempt;
     size_t          attempts; /* how many there is room for */
+    size_t          jobs;     /* the same; those of the options, or as many as a source has had at a time */
+    struct fair_source {      /* with next_job, which has no checkpoint */
+        htc_sim_fairshare_job next;   /* that has not arrived */
+        uint64_t              given;  /* jobs, of it */
+        uint32_t              used, free_job; /* used: places that ever were; free_job: the first that is free */
+        uint32_t              waits; /* next is there */
+    } source;
     struct fair_state {
         uint32_t will_divide, free_attempt; /* free_attempt: the first one */
         uint64_t attempts;                  /* that were ever used */
@@ -120,6 +128,17 @@ enum { FAIR_ARRIVAL, FAIR_DIVIDE, FAIR_SAMPLE, FAIR_IDS };
 void htc__fair_event(htc_scale *scale, void *ctx, uint32_t id);
 void htc__fair_begin(fair *m); /* the first events */
 void htc__fair_divide_soon(fair *m);
+
+/* fairshare_source.c: jobs that come one after the other, and whose places are used again. */
+htc_status htc__fair_source_next(fair *m);            /* the next one is known, or there are no more */
+uint64_t   htc__fair_source_arrival(const fair *m);   /* tick of the next one */
+uint32_t   htc__fair_source_take(fair *m);            /* it arrives; FAIR_NONE: no memory */
+void       htc__fair_job_ended(fair *m, fair_job *j); /* one of its tasks has, or is held for good */
+
+static inline int htc__fair_more(const fair *m) /* work that has not ended */
+{
+    return m->now.left || m->source.waits;
+}
 
 /* fairshare_cluster.c: what a batch system does. */
 fair_cluster *htc__fair_find_cluster(const fair *m, uint32_t core);

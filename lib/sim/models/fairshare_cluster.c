@@ -185,7 +185,7 @@ void htc__fair_others_come(fair *m, uint32_t cluster)
         start_other(m, k);
     else
         k->others_waiting++;
-    if (m->now.left)
+    if (htc__fair_more(m))
         next_other(m, cluster);
 }
 

@@ -67,7 +67,7 @@ htc_status htc__fair_options(const htc_sim_fairshare_options *in, htc_sim_fairsh
     if (status == HTC_OK && (o->choice > HTC_SIM_FAIRSHARE_FIRST || o->direct > 1 || o->records > HTC_SIM_FAIRSHARE_GROUPED || o->estimated > 1 || !(o->gamma >= -1 && o->gamma <= 1)))
         status = HTC_EINVAL;
     if (status == HTC_OK && (o->cores < 1 || o->cores > HTC_SIM_FAIRSHARE_CORES_MAX || !o->users || o->n_users < 1 || o->n_users > HTC_SIM_FAIRSHARE_USERS_MAX ||
-                             !o->jobs || o->n_jobs < 1 || o->n_jobs > HTC_SIM_FAIRSHARE_JOBS_MAX || o->policy > HTC_ALLOT_FCFS))
+                             (o->next_job ? o->jobs || o->n_jobs : !o->jobs || o->n_jobs < 1) || o->n_jobs > HTC_SIM_FAIRSHARE_JOBS_MAX || o->policy > HTC_ALLOT_FCFS))
         status = HTC_EINVAL;
     return status;
 }
@@ -230,20 +230,21 @@ static void fill(fair *m, uint64_t fixed)
         m->now.tasks += j.tasks;
     }
     m->now.left = m->now.tasks;
+    m->source.free_job = FAIR_NONE;
     htc__order_sort(m->arrivals, o->n_jobs, before_arrival, m->job);
 }
 
 static void close_model(fair *m)
 {
-    size_t users = m->options.n_users, jobs = m->options.n_jobs;
+    size_t users = m->options.n_users;
     htc_scale_destroy(m->scale);
     htc__free(&m->env, m->core, m->options.cores * sizeof *m->core);
     htc__free(&m->env, m->user, users * sizeof *m->user);
     htc__free(&m->env, m->view, users * sizeof *m->view);
     htc__free(&m->env, m->change, users * sizeof *m->change);
     htc__free(&m->env, m->samples, users * sizeof *m->samples);
-    htc__free(&m->env, m->job, jobs * sizeof *m->job);
-    htc__free(&m->env, m->arrivals, jobs * sizeof *m->arrivals);
+    htc__free(&m->env, m->job, m->jobs * sizeof *m->job);
+    htc__free(&m->env, m->arrivals, m->options.n_jobs * sizeof *m->arrivals);
     htc__free(&m->env, m->cluster, m->options.n_clusters * sizeof *m->cluster);
     htc__free(&m->env, m->attempt, m->attempts * sizeof *m->attempt);
     htc__free(&m->env, m->begun, m->options.cores * sizeof *m->begun);
@@ -267,8 +268,9 @@ static htc_status open_model(fair *m, htc_error *error)
     m->view = htc__alloc_raw(&m->env, users * sizeof *m->view);
     m->change = htc__alloc_raw(&m->env, users * sizeof *m->change);
     m->samples = htc__alloc_raw(&m->env, users * sizeof *m->samples);
-    m->job = htc__alloc_raw(&m->env, jobs * sizeof *m->job);
-    m->arrivals = htc__alloc_raw(&m->env, jobs * sizeof *m->arrivals);
+    m->job = jobs ? htc__alloc_raw(&m->env, jobs * sizeof *m->job) : NULL;
+    m->jobs = m->job ? jobs : 0;
+    m->arrivals = jobs ? htc__alloc_raw(&m->env, jobs * sizeof *m->arrivals) : NULL;
     m->cluster = htc__alloc_raw(&m->env, m->options.n_clusters * sizeof *m->cluster);
     if (htc__fair_weighs(&m->options)) {
         m->begun = htc__alloc_raw(&m->env, m->options.cores * sizeof *m->begun);
@@ -277,7 +279,7 @@ static htc_status open_model(fair *m, htc_error *error)
         m->amount = htc__alloc_raw(&m->env, users * sizeof *m->amount);
         m->facts = m->options.weigher ? htc__alloc_raw(&m->env, users * sizeof *m->facts) : NULL;
     }
-    if (!m->core || !m->user || !m->view || !m->change || !m->samples || !m->job || !m->arrivals || !m->cluster ||
+    if (!m->core || !m->user || !m->view || !m->change || !m->samples || (jobs && (!m->job || !m->arrivals)) || !m->cluster ||
         (htc__fair_weighs(&m->options) && (!m->begun || !m->priority || !m->weighed || !m->amount || (m->options.weigher && !m->facts))))
         return htc__error(error, HTC_ENOMEM, "no memory for the model");
     return HTC_OK;
@@ -389,7 +391,7 @@ static void tell(const fair *m, htc_sim_fairshare_report *r)
     uint64_t engine = 0;
     htc_scale_report_get(m->scale, &r->scale);
     (void)htc_sim_fairshare_memory(&m->options, &engine);
-    r->memory = engine;
+    r->memory = engine + (m->options.next_job ? m->jobs * sizeof *m->job : 0);
     r->divisions = m->now.divisions;
     for (size_t u = 0; u < m->options.n_users; u++)
         r->agents += m->user[u].agents_started;
@@ -437,6 +439,8 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
     if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
         return htc__error(error, HTC_ETOOBIG, "%llu cores, %zu users and %zu jobs need %llu MiB, and %llu MiB are allowed", (unsigned long long)m.options.cores,
                           m.options.n_users, m.options.n_jobs, (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
+    if (m.options.next_job && (m.options.resume || m.options.checkpoint))
+        return htc__error(error, HTC_EUNSUPPORTED, "a run of a source has no checkpoint");
     if (env)
         m.env = *env;
     m.allot = (htc_allot_options){ .size = sizeof m.allot, .policy = m.options.direct ? HTC_ALLOT_FCFS : m.options.policy, .min_agents = m.options.min_agents,
@@ -444,9 +448,13 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
     status = open_model(&m, error);
     if (status == HTC_OK) {
         fill(&m, fixed);
-        if (!m.options.resume)
-            htc__fair_begin(&m);
-        else if ((status = move_model(&m, m.options.resume)) != HTC_OK)
+        if (!m.options.resume) {
+            status = m.options.next_job ? htc__fair_source_next(&m) : HTC_OK;
+            if (status == HTC_OK)
+                htc__fair_begin(&m);
+            else
+                htc__error(error, status, "the source has no job that can be run: %s", htc_strerror(status));
+        } else if ((status = move_model(&m, m.options.resume)) != HTC_OK)
             htc__error(error, status, "the checkpoint is not of this experiment");
     }
     if (status == HTC_OK) {
