@@ -268,6 +268,23 @@ for option in --seed --seeds --vary --set --costs --policy-from --measures; do
 done
 ends 2 resume "$dir/state" --seeds 1..3
 says "htc-sim resume takes neither --vary nor --seeds"
+# What another could have written is no state to go on with: it is taken as it is.
+ends 4 fairshare --cores 100 --tasks 20K --checkpoint "$dir/ours" --stop-after 1000 --json
+[ "$(stat -c %a "$dir/ours")" = 600 ] || fail "a checkpoint has the mode $(stat -c %a "$dir/ours")"
+for mode in 620 602; do
+    cp "$dir/ours" "$dir/theirs"
+    chmod $mode "$dir/theirs"
+    ends 2 resume "$dir/theirs"
+    says "theirs: it is no file that you or root alone can have written"
+done
+if chown 12345 "$dir/theirs" 2> "$dir/err"; then
+    chmod 600 "$dir/theirs"
+    ends 2 resume "$dir/theirs"
+    says "you or root alone can have written"
+fi
+cp "$dir/ours" "$dir/copied"
+chmod 644 "$dir/copied"
+ends 0 resume "$dir/copied" --json
 printf '%20000s' '' >> "$dir/long"
 ends 2 resume "$dir/long"
 says "it is damaged"

@@ -1,6 +1,7 @@
 #include "checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,8 +66,11 @@ int checkpoint_write(checkpoint *c, const char *path, const settings *s, htc_err
         return refuse(error, HTC_EIO, path, "it is no ordinary file", "choose for --checkpoint a file, or a name that there is not yet");
     }
     sprintf(c->draft, "%s.new", path);
-    c->file = fopen(c->draft, "wb");
+    int fd = unlink(c->draft) == 0 || errno == ENOENT ? open(c->draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    c->file = fd < 0 ? NULL : fdopen(fd, "wb");
     if (!c->file) {
+        if (fd >= 0)
+            close(fd);
         refuse(error, HTC_EIO, c->draft, strerror(errno), "choose a file that can be written for --checkpoint");
         checkpoint_close(c);
         return 0;
@@ -109,6 +113,13 @@ static htc_status get(void *ctx, void *data, size_t n)
     return fread(data, 1, n, c->file) == n ? HTC_OK : HTC_EIO;
 }
 
+/* A model takes its state as it finds it, and nobody can sign what anybody may read: a file counts that none but its reader, or root, can have written. */
+static int is_ours(const checkpoint *c)
+{
+    struct stat is;
+    return fstat(fileno(c->file), &is) == 0 && S_ISREG(is.st_mode) && (is.st_uid == geteuid() || is.st_uid == 0) && !(is.st_mode & (S_IWGRP | S_IWOTH));
+}
+
 /* Everything up to the last eight bytes has the checksum that these are. */
 static int is_whole(checkpoint *c)
 {
@@ -144,6 +155,7 @@ int checkpoint_read(checkpoint *c, const char *path, settings *s, htc_error *err
 {
     char line[1024] = "";
     *c = (checkpoint){ .tape = { .size = sizeof c->tape, .reads = 1, .move = get, .ctx = c } };
+    *error = (htc_error){ 0 };
     c->block = malloc(BLOCK);
     c->file = c->block ? fopen(path, "rb") : NULL;
     if (!c->file) {
@@ -151,8 +163,10 @@ int checkpoint_read(checkpoint *c, const char *path, settings *s, htc_error *err
         checkpoint_close(c);
         return 0;
     }
-    int good = fgets(line, sizeof line, c->file) && strcmp(line, FIRST) == 0;
-    if (!good)
+    int ours = is_ours(c), good = ours && fgets(line, sizeof line, c->file) && strcmp(line, FIRST) == 0;
+    if (!ours)
+        refuse(error, HTC_EINPUT, path, "it is no file that you or root alone can have written", "if you trust who made it: cp FILE YOURS, chmod go-w YOURS, and resume YOURS");
+    else if (!good)
         refuse(error, HTC_EFORMAT, path, "it is no checkpoint of this version", "give the FILE of an earlier --checkpoint FILE");
     else if (!(good = is_whole(c)))
         refuse(error, HTC_ECORRUPT, path, "it is damaged: its checksum does not hold", "run the experiment again");
