@@ -110,7 +110,7 @@ soon free_again || fail "places are not given back"
 cat > "$top/logins.sh" << E2
 for i in 1 2 3 4 5 6 7 8; do
     while [ ! -e "$top/enough" ]; do
-        "$top/build/examples/htc" --dir "$dir" login ada --password-file "$top/wrong" > /dev/null 2>> "$top/home-ben/said"
+        "$top/build/examples/htc" --dir "$dir" --timeout 2s login ada --password-file "$top/wrong" > /dev/null 2>> "$top/home-ben/said"
     done &
 done
 wait

@@ -7,6 +7,8 @@ import os
 import re
 import socket
 import sys
+import threading
+import time
 
 from portal_system import Client, System, check
 
@@ -200,6 +202,28 @@ def crowds(s, c):
     c.ask("status")
 
 
+def guesses(s):
+    """Wrong passwords of many connections keep nobody else out."""
+    over = threading.Event()
+
+    def guess(name):
+        while not over.is_set():
+            r = Client(s).send("POST", "/login", json.dumps({"name": name, "password": "wrong"}).encode())
+            r.read()
+            said.append(r.status)
+
+    said = []
+    threads = [threading.Thread(target=guess, args=(("ada", "nobody")[i % 2],), daemon=True) for i in range(8)]
+    for t in threads:
+        t.start()
+    for _ in range(8):
+        Client(s).login(s.owner)
+    while not said:
+        time.sleep(0.01)
+    over.set()
+    check(set(said) <= {401, 503}, "a wrong password is refused", said)
+
+
 def beyond(s):
     for address in ("0.0.0.0:7071", "7071", "localhost:7071"):
         with open(os.path.join(s.top, "bad.ini"), "w") as f:
@@ -220,5 +244,6 @@ with System(programs) as s:
     fresh = Client(s)
     fresh.login(s.owner)
     crowds(s, fresh)
+    guesses(s)
     beyond(s)
 print("portal: ok")

@@ -169,6 +169,84 @@ static const char *with_login(uint32_t peer, const char *request, const char *to
     return refusal(peer, text);
 }
 
+/* The error of the newest answer to peer; "": it is none; NULL: nothing has come since the last look. */
+static const char *newest_error(uint32_t peer)
+{
+    static size_t seen;
+    static char   name[64];
+    for (size_t i = r.n_inbox; i > seen; i--) {
+        const rig_message *m = &r.inbox[(i - 1) % 256];
+        if (m->peer != peer || m->type != HTC_WIRE_USER_ANSWER)
+            continue;
+        json_t     *o = json_loadb((const char *)m->bytes, m->len, 0, NULL);
+        const char *e = json_string_value(json_object_get(o, "error"));
+        snprintf(name, sizeof name, "%s", e ? e : "");
+        json_decref(o);
+        seen = r.n_inbox;
+        return name;
+    }
+    return NULL;
+}
+
+static void guess(uint32_t peer, const char *name)
+{
+    char text[128];
+    snprintf(text, sizeof text, "{\"op\":\"login\",\"name\":\"%s\",\"password\":\"wrong\"}", name);
+    json_t *answer = rig_ask(&r, peer, text);
+    cr_expect(answer == NULL, "a wrong login as %s is answered at once", name);
+    json_decref(answer);
+}
+
+Test(people, a_wrong_password_is_told_after_a_pause_that_grows)
+{
+    char        token[80];
+    uint32_t    p = operator_peer(), far = rig_open(&r, UINT32_MAX, HTC_WIRE_ROLE_USER), near = rig_open(&r, 2000, HTC_WIRE_ROLE_USER);
+    const char *names[] = { "ann", "nobody" };
+    refusal(p, "{\"op\":\"user.add\",\"name\":\"ann\",\"password\":\"x\"}");
+    refusal(p, "{\"op\":\"user.add\",\"name\":\"bob\",\"password\":\"y\"}");
+    for (size_t i = 0; i < 2; i++)
+        for (htc_ns pause = HTC_SECOND / 2; pause <= 32 * HTC_SECOND; pause *= 2) {
+            htc_ns right = pause < 30 * HTC_SECOND ? pause : 30 * HTC_SECOND;
+            guess(far, names[i]);
+            (void)newest_error(far);
+            cr_expect(eq(str, (char *)(uintptr_t)refusal(far, "{\"op\":\"login\",\"name\":\"bob\",\"password\":\"y\"}"), ""), "others are not held up");
+            log_in(near, "x", token, sizeof token); /* nor ann by the socket */
+            (void)newest_error(far);
+            rig_pass(&r, right - 1);
+            cr_expect(newest_error(far) == NULL, "%s after %llu", names[i], (unsigned long long)right);
+            rig_pass(&r, 1);
+            const char *e = newest_error(far);
+            cr_expect(e && strcmp(e, "HTC_EAUTH") == 0, "%s after %llu: %s", names[i], (unsigned long long)right, e ? e : "nothing");
+        }
+    log_in(far, "x", token, sizeof token); /* and it begins anew */
+    guess(far, "ann");
+    (void)newest_error(far);
+    rig_pass(&r, HTC_SECOND / 2);
+    cr_expect(newest_error(far) != NULL);
+}
+
+Test(people, logins_without_a_uid_wait_and_a_user_is_before_those_who_guess)
+{
+    char        token[80];
+    uint32_t    p = operator_peer(), far = rig_open(&r, UINT32_MAX, HTC_WIRE_ROLE_USER), ann = rig_open(&r, UINT32_MAX, HTC_WIRE_ROLE_USER);
+    refusal(p, "{\"op\":\"user.add\",\"name\":\"ann\",\"password\":\"x\"}");
+    for (int i = 0; i < 12; i++)
+        guess(far, "ann");
+    (void)newest_error(far);
+    cr_expect(rig_ask(&r, ann, "{\"op\":\"login\",\"name\":\"ann\",\"password\":\"x\"}") == NULL, "the name has its pause");
+    uint32_t before = r.calls[HTC_CALL_VERIFY_PASSWORD];
+    rig_pass(&r, HTC_SECOND / 2);
+    const char *e = newest_error(ann);
+    cr_expect(e && e[0] == '\0', "ann is answered %s", e ? e : "nothing");
+    cr_expect(eq(u32, r.calls[HTC_CALL_VERIFY_PASSWORD], before + 2), "hers, and one of the others");
+    /* Who goes away takes along what waits. */
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_CLOSED, .peer = far, .status = HTC_ECLOSED });
+    before = r.calls[HTC_CALL_VERIFY_PASSWORD];
+    rig_pass(&r, 100 * HTC_SECOND);
+    cr_expect(eq(u32, r.calls[HTC_CALL_VERIFY_PASSWORD], before));
+    log_in(ann, "x", token, sizeof token);
+}
+
 #define STATUS "\"op\":\"status\""
 
 Test(people, a_new_password_and_a_logout_end_tokens)

@@ -441,8 +441,6 @@ Test(gateway, keeps_users_apart)
     cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"user.add\",\"name\":\"ann\"}"), "HTC_EEXISTS"));
     cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"user.add\",\"name\":\"../x\"}"), "HTC_EINVAL"));
     cr_expect(eq(str, (char *)refusal(stranger, "{\"op\":\"status\"}"), "HTC_EDENIED"));
-    cr_expect(eq(str, (char *)refusal(stranger, "{\"op\":\"login\",\"name\":\"ann\",\"password\":\"wrong\"}"), "HTC_EAUTH"));
-    cr_expect(eq(str, (char *)refusal(stranger, "{\"op\":\"login\",\"name\":\"nobody\",\"password\":\"x\"}"), "HTC_EAUTH"));
     json_t *answer = rig_ask(&r, stranger, "{\"op\":\"login\",\"name\":\"ann\",\"password\":\"secret\"}");
     char    token[80];
     snprintf(token, sizeof token, "%s", json_string_value(json_object_get(answer, "token")));

@@ -1,11 +1,13 @@
 /* The gateway's decisions that need nothing of it: what is admitted, which nodes are set aside, where a task fits and an agent starts. */
 #include "expect.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "htcsched/kv.h"
 #include "property.h"
 #include "roles/gateway/admission.h"
+#include "roles/gateway/logins.h"
 #include "roles/gateway/node_health.h"
 #include "roles/gateway/site_choice.h"
 
@@ -55,6 +57,101 @@ Test(gateway_choices, specifications_are_bounded_by_what_is_under_way)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         cr_expect(htc__admission_of_spec(rows[i].bytes, rows[i].under_way) == rows[i].status, "row %zu", i);
+}
+
+/* ---------------------------------------------------------------- logins */
+
+enum { HERE = 1000, FAR = -1 };
+
+static void *add(logins *all, int *login, const char *name, htc_ns now)
+{
+    return htc__logins_add(all, login, (uint32_t)FAR, name, now);
+}
+
+static void fail(logins *all, const char *name, int times, htc_ns *now)
+{
+    int login;
+    for (int i = 0; i < times; i++) {
+        cr_assert(add(all, &login, name, *now) == NULL && htc__logins_next(all, *now) == &login);
+        htc__logins_looked_at(all, &login, LOGIN_WRONG, *now);
+        *now = htc__logins_deadline(all);
+        cr_assert(htc__logins_due(all, *now) == &login);
+    }
+}
+
+Test(gateway_choices, one_login_of_a_name_is_looked_at_and_two_of_all)
+{
+    static logins all;
+    int           a[3], b, c;
+    for (int i = 0; i < 3; i++)
+        cr_expect(add(&all, &a[i], "ann", 0) == NULL);
+    cr_expect(add(&all, &b, "bob", 0) == NULL && add(&all, &c, "cyd", 0) == NULL);
+    cr_expect(htc__logins_next(&all, 0) == &a[2], "the newest of the name whose turn it is");
+    cr_expect(htc__logins_next(&all, 0) == &b);
+    cr_expect(htc__logins_next(&all, 0) == NULL && htc__logins_deadline(&all) == HTC_NEVER, "two are looked at");
+    htc__logins_looked_at(&all, &b, LOGIN_RIGHT, 1);
+    cr_expect(htc__logins_next(&all, 1) == &c, "ann has her turn");
+    htc__logins_looked_at(&all, &a[2], LOGIN_WRONG, 1);
+    cr_expect(htc__logins_next(&all, 1) == NULL && htc__logins_due(&all, 1) == NULL);
+    cr_expect(htc__logins_deadline(&all) == 1 + LOGIN_PAUSE);
+    cr_expect(htc__logins_leave(&all, &c) == 0 && htc__logins_leave(&all, &a[1]) == 1 && htc__logins_leave(&all, &a[1]) == 0);
+    cr_expect(htc__logins_due(&all, 1 + LOGIN_PAUSE) == &a[2]);
+    cr_expect(htc__logins_next(&all, 1 + LOGIN_PAUSE) == &a[0]);
+    htc__logins_looked_at(&all, &a[0], LOGIN_UNKNOWN, 1 + LOGIN_PAUSE);
+    htc__logins_looked_at(&all, &c, LOGIN_RIGHT, 1 + LOGIN_PAUSE);
+    cr_expect(all.n == 0 && all.hashed == 0);
+}
+
+Test(gateway_choices, a_full_queue_of_logins_refuses_those_that_are_paused)
+{
+    static logins all;
+    static int    guesses[LOGINS_MAX], more[LOGINS_OF_NAME];
+    char          name[16];
+    int           user, other;
+    htc_ns        now = 1;
+    fail(&all, "ann", 3, &now);
+    for (uint32_t i = 0; i < LOGINS_OF_NAME; i++)
+        cr_expect(add(&all, &more[i], "ann", now) == NULL);
+    cr_expect(add(&all, &other, "ann", now) == &more[0], "of a full name the oldest goes");
+    while (all.n < LOGINS_MAX) {
+        snprintf(name, sizeof name, "x%u", all.n);
+        cr_expect(add(&all, &guesses[all.n], name, now) == NULL);
+    }
+    cr_expect(add(&all, &user, "bob", now) == &user, "nobody is paused: all are before it, and are looked at soon");
+    cr_assert(htc__logins_next(&all, now) == &other);
+    htc__logins_looked_at(&all, &other, LOGIN_WRONG, now);
+    cr_expect(add(&all, &user, "bob", now) == &more[1], "now ann is");
+    cr_expect(htc__logins_add(&all, &more[1], HERE, "ann", now) == &more[2], "by another way she is not");
+    cr_expect(all.n == LOGINS_MAX);
+}
+
+Test(gateway_choices, guesses_of_many_names_do_not_make_the_failures_of_one_forgotten)
+{
+    static logins all;
+    char          name[16];
+    int           login;
+    htc_ns        now = 1;
+    fail(&all, "ann", 4, &now);
+    for (uint32_t i = 0; i < 2 * LOGIN_NAMES; i++) {
+        snprintf(name, sizeof name, "x%u", i);
+        fail(&all, name, 1, &now);
+    }
+    htc_ns begun = now;
+    fail(&all, "ann", 1, &now);
+    cr_expect(now - begun == 16 * LOGIN_PAUSE, "%llu", (unsigned long long)(now - begun));
+    fail(&all, "ann", 20, &now);
+    begun = now;
+    fail(&all, "ann", 1, &now);
+    cr_expect(now - begun == LOGIN_PAUSE_MAX);
+    now += LOGIN_FORGET;
+    begun = now;
+    fail(&all, "ann", 1, &now);
+    cr_expect(now - begun == LOGIN_PAUSE, "after a while they are forgotten");
+    cr_assert(add(&all, &login, "ann", now) == NULL && htc__logins_next(&all, now) == &login);
+    htc__logins_looked_at(&all, &login, LOGIN_RIGHT, now);
+    begun = now;
+    fail(&all, "ann", 1, &now);
+    cr_expect(now - begun == LOGIN_PAUSE, "and by a right one");
 }
 
 /* ---------------------------------------------------------------- nodes */

@@ -15,7 +15,7 @@
 
 #define JOBS_MAX 512
 #define HASHING_MAX 2         /* each takes 64 MiB and a core for a moment: without a bound, logins would be an attack */
-#define HASH_WAITING_MAX 64 /* the role lets each uid have a few of them */
+#define HASH_WAITING_MAX 64   /* the role looks at two logins at once; the rest is of operators and users who set a password */
 #define LOOK_EVERY HTC_SECOND
 #define PROBE_BYTES 65536
 

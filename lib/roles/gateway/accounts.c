@@ -261,8 +261,10 @@ void htc__gw_token_hash(const char *token, char hex[2 * TOKEN_BYTES + 1])
     sodium_bin2hex(hex, 2 * TOKEN_BYTES + 1, hash, sizeof hash);
 }
 
+/* A wrong password is told when the pause of its name is over. */
 static void login_failed(htc_gateway *gw, login *l, htc_status status)
 {
+    request *q = l->q;
     char name[NAME_MAX_BYTES];
     snprintf(name, sizeof name, "%s", l->name);
     htc__text_clean(name);
@@ -270,11 +272,11 @@ static void login_failed(htc_gateway *gw, login *l, htc_status status)
                   HTC__FIELDS(HTC__TEXT("user", name), HTC__NUMBER("uid", l->q->uid), HTC__STATUS(status)),
                   "a login as %s by uid %u: %s -> refused", name, l->q->uid,
                   status == HTC_EAUTH ? "wrong user name or password" : htc_strerror(status));
-    if (status == HTC_EAUTH)
-        htc__gw_req_fail(gw, l->q, status, "", "wrong user name or password");
-    else
-        htc__gw_req_fail(gw, l->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "login failed: %s", htc_strerror(status));
     htc_runtime_context_free(gw->runtime, l);
+    if (status != HTC_EAUTH)
+        htc__gw_req_fail(gw, q, status, status == HTC_EBUSY ? "try again in a moment" : "", "login failed: %s", htc_strerror(status));
+    else if (q->peer == 0 && htc__logins_leave(&gw->logins, q))
+        htc__gw_req_free(gw, q);
 }
 
 static void token_saved(void *role, void *ctx, const htc_kv_result *r)
@@ -318,8 +320,11 @@ static void password_verified(void *role, void *ctx, htc_status status, htc_byte
     htc_gateway *gw = role;
     (void)body;
     login *l = ctx;
-    if (status != HTC_OK || !htc__gw_user(gw, l->name)) {
-        login_failed(gw, l, status != HTC_OK ? status : HTC_EAUTH);
+    if (status == HTC_OK && !htc__gw_user(gw, l->name))
+        status = HTC_EAUTH;
+    htc__logins_looked_at(&gw->logins, l->q, status == HTC_OK ? LOGIN_RIGHT : status == HTC_EAUTH ? LOGIN_WRONG : LOGIN_UNKNOWN, gw->now);
+    if (status != HTC_OK) {
+        login_failed(gw, l, status);
         return;
     }
     htc_buf_clear(&gw->scratch);
@@ -331,14 +336,10 @@ static void password_verified(void *role, void *ctx, htc_status status, htc_byte
 #define NOBODY                                                                                                         \
     "$argon2id$v=19$m=65536,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-static void log_in(htc_gateway *gw, request *q)
+static void look_at_password(htc_gateway *gw, request *q)
 {
-    const char *name = htc__gw_req_str(q, "name"), *password = htc__gw_req_str(q, "password");
-    if (!name || !password || strlen(name) >= NAME_MAX_BYTES || strlen(password) > 1024) {
-        htc__gw_req_fail(gw, q, HTC_EINVAL, "", "login needs a name and a password");
-        return;
-    }
-    login *l = htc_runtime_context(gw->runtime, sizeof *l);
+    const char *name = htc__gw_req_str(q, "name");
+    login      *l = htc_runtime_context(gw->runtime, sizeof *l);
     if (!l)
         return;
     const user *u = htc__gw_user(gw, name);
@@ -347,8 +348,30 @@ static void log_in(htc_gateway *gw, request *q)
     snprintf(l->name, sizeof l->name, "%s", name);
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, u && u->verifier[0] ? u->verifier : NOBODY);
-    htc_put_str(&gw->scratch, password);
+    htc_put_str(&gw->scratch, htc__gw_req_str(q, "password"));
     htc_runtime_call(gw->runtime, HTC_CALL_VERIFY_PASSWORD, htc_buf_bytes(&gw->scratch), password_verified, l);
+}
+
+void htc__gw_logins_go(htc_gateway *gw)
+{
+    request *q;
+    while ((q = htc__logins_due(&gw->logins, gw->now)))
+        htc__gw_req_fail(gw, q, HTC_EAUTH, "", "wrong user name or password");
+    while (htc_runtime_status(gw->runtime) == HTC_OK && (q = htc__logins_next(&gw->logins, gw->now)))
+        look_at_password(gw, q);
+}
+
+static void log_in(htc_gateway *gw, request *q)
+{
+    const char *name = htc__gw_req_str(q, "name"), *password = htc__gw_req_str(q, "password");
+    if (!name || !password || strlen(name) >= LOGIN_NAME_BYTES || strlen(password) > 1024) {
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "", "login needs a name and a password");
+        return;
+    }
+    request *refused = htc__logins_add(&gw->logins, q, q->uid, name, gw->now);
+    if (refused)
+        htc__gw_req_fail(gw, refused, HTC_EBUSY, "try again in a moment", "too many logins are waiting");
+    htc__gw_logins_go(gw);
 }
 
 void htc__gw_api_accounts(htc_gateway *gw, request *q)

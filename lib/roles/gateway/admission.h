@@ -12,7 +12,7 @@
 #define ADMISSION_ALL 4096       /* of all */
 #define ADMISSION_OF_UID 256     /* of all connections of one uid that is not the owner's */
 #define ADMISSION_OF_OTHERS 3072 /* of all such uids */
-#define ADMISSION_LOGINS 4u      /* of one uid, whose passwords are looked at or wait for it: a hash takes long, and few run at once */
+#define ADMISSION_LOGINS 4u      /* of one known uid that are not answered: what is unknown waits among all (logins.h) */
 #define ADMISSION_SPEC_BYTES ((size_t)32 << 20) /* of specifications on their way to the store: after a break all is sent again at once */
 
 /* Requests that are not answered, without the one that comes. */

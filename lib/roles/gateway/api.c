@@ -394,10 +394,13 @@ static void run_for_operator(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted);
 }
 
+/* Peers without a uid are not told apart: their logins wait among all others. */
 static int too_many_logins(const htc_gateway *gw, const request *q)
 {
     const request *r;
     uint32_t       n = 0;
+    if (q->uid == UINT32_MAX)
+        return 0;
     DL_FOREACH(gw->requests, r)
     n += r != q && r->uid == q->uid && strcmp(r->op, "login") == 0;
     return !htc__admission_of_login(n);
@@ -409,7 +412,7 @@ static void identify(htc_gateway *gw, conn *c, request *q)
     int         open_to_all = strcmp(q->op, "login") == 0 || strcmp(q->op, "ping") == 0;
     int         owner = c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid;
     if (strcmp(q->op, "login") == 0 && too_many_logins(gw, q))
-        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are being looked at", ADMISSION_LOGINS);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are not answered", ADMISSION_LOGINS);
     else if (token && htc__gw_operator_token(gw, token))
         run_for_operator(gw, q);
     else if (token)
@@ -532,7 +535,7 @@ void htc__gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, 
     identify(gw, c, q);
 }
 
-/* Answers that are still worked on find nobody; one that only waits ends here. */
+/* Answers that are still worked on find nobody; what only waits ends here. */
 void htc__gw_requests_closed(htc_gateway *gw, uint32_t peer)
 {
     request *q, *next;
@@ -541,7 +544,7 @@ void htc__gw_requests_closed(htc_gateway *gw, uint32_t peer)
         if (q->peer != peer)
             continue;
         q->peer = 0;
-        if (q->until)
+        if (q->until || htc__logins_leave(&gw->logins, q))
             htc__gw_req_free(gw, q);
     }
 }

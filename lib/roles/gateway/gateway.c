@@ -357,6 +357,7 @@ static void run_time(htc_gateway *gw)
         return;
     htc__gw_dues_run(gw);
     htc__gw_removals_go(gw);
+    htc__gw_logins_go(gw);
     if (gw->now >= gw->idle_at)
         close_idle(gw);
     if (gw->now >= gw->check_at) {
@@ -388,6 +389,7 @@ static htc_ns deadline(const void *self)
     if (gw->phase != PHASE_READY)
         return at;
     at = earlier(at, gw->idle_at);
+    at = earlier(at, htc__logins_deadline(&gw->logins));
     if (gw->n_dues)
         at = earlier(at, gw->dues[0].at);
     if (gw->removals && !gw->removing)

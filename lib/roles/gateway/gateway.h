@@ -8,6 +8,7 @@
  *   remove.c    jobs that are removed, however often it is interrupted
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *   memory.c    what tasks reserve, and who waits (pure)  admission.c what is taken on while much is on its way (pure)
+ *   logins.c    whose password is looked at next, and who is told late that it is wrong (pure)
  *   node_health.c  which nodes fail everybody (pure)      site_choice.c  where a task fits, where an agent starts (pure)
  *   content.c   what is uploaded, and goes when no job names it
  *   submissions.c  keys under which a submission may be repeated
@@ -40,6 +41,7 @@
 #include "htcsched/calls.h"
 #include "roles/gateway/admission.h"
 #include "roles/gateway/health.h"
+#include "roles/gateway/logins.h"
 #include "roles/gateway/memory.h"
 #include "roles/gateway/node_health.h"
 #include "roles/gateway/site_choice.h"
@@ -459,6 +461,7 @@ struct htc_gateway {
     htc_ns              idle_at;    /* when idle strangers are looked for; HTC_NEVER: there is none */
     htc_ns              tokens_at;  /* when expired tokens are looked for */
     uint8_t             tokens_busy;
+    logins              logins;
     struct file_ask    *file_asks; /* on their way to hosts that have joined */
     uint32_t            file_tags;
 };
@@ -738,6 +741,7 @@ void  htc__gw_tokens_end(htc_gateway *gw, request *q, user *u); /* all logins of
 key   htc__gw_key_token_of(const char *token);
 void  htc__gw_token_hash(const char *token, char hex[65]);
 int   htc__gw_operator_token(const htc_gateway *gw, const char *token);
+void  htc__gw_logins_go(htc_gateway *gw); /* what of the logins is due */
 void  htc__gw_token_check(htc_gateway *gw, request *q, const char *token); /* then htc__gw_request_run, or an error */
 
 /* leave.c */
