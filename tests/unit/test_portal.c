@@ -11,6 +11,7 @@
 
 #include "core/wire.h"
 #include "htcsched/gateway_host.h"
+#include "net/portal/portal_private.h"
 
 #define TOKEN "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define SESSION "Cookie: a=b; htc_session=" TOKEN "\r\n"
@@ -216,4 +217,19 @@ Test(portal, a_request_becomes_one_of_a_stranger, .timeout = 300)
     pthread_join(browser, NULL);
     cr_expect(eq(u32, e.others, 0));
     htc_buf_free(&e.out);
+}
+
+Test(portal, browsers_leave_port_80_out)
+{
+    static const struct {
+        const char *host, *value;
+        int         is;
+    } rows[] = {
+        { "127.0.0.1:80", "127.0.0.1", 1 },      { "127.0.0.1:80", "127.0.0.1:80", 1 }, { "localhost:80", "LocalHost", 1 },
+        { "[::1]:80", "[::1]", 1 },              { "[::1]:80", "[:", 0 },               { "127.0.0.1:80", "127.0.0.1:", 0 },
+        { "127.0.0.1:80", "127.0.0.2", 0 },      { "127.0.0.1:8080", "127.0.0.1", 0 },  { "127.0.0.1:8080", "127.0.0.1:80", 0 },
+        { "127.0.0.1:7071", "127.0.0.1", 0 },    { "127.0.0.1:80", "", 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        cr_expect(htc__portal_is_host(rows[i].host, htc_bytes_of(rows[i].value)) == rows[i].is, "row %zu", i);
 }

@@ -193,6 +193,14 @@ static int same_text(htc_bytes value, const char *text)
     return value.len == strlen(text) && strncasecmp(value.data, text, value.len) == 0;
 }
 
+int htc__portal_is_host(const char *host, htc_bytes value)
+{
+    static const char usual[] = ":80";
+    size_t            n = strlen(host), m = sizeof usual - 1;
+    int               bare = n > m && value.len == n - m && strcmp(host + n - m, usual) == 0;
+    return same_text(value, host) || (bare && strncasecmp(value.data, host, value.len) == 0);
+}
+
 /* Exactly one field, with one of the names of this portal behind the prefix. */
 static int is_ours(const portal *p, htc_bytes value, const char *prefix)
 {
@@ -200,7 +208,7 @@ static int is_ours(const portal *p, htc_bytes value, const char *prefix)
     if (value.len < n || memcmp(value.data, prefix, n) != 0)
         return 0;
     value = (htc_bytes){ (const char *)value.data + n, value.len - n };
-    return same_text(value, p->hosts[0]) || (p->hosts[1][0] && same_text(value, p->hosts[1]));
+    return htc__portal_is_host(p->hosts[0], value) || htc__portal_is_host(p->hosts[1], value);
 }
 
 /* The session's cookie: 64 hex digits, once. */

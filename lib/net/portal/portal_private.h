@@ -86,6 +86,7 @@ void htc__portal_head(visitor *v, int status, const char *type, uint64_t length,
 void htc__portal_refuse(visitor *v, htc_status status, const char *hint, const char *format, ...) __attribute__((format(printf, 4, 5)));
 int  htc__portal_http_status(htc_status status);
 void htc__portal_push(visitor *v); /* may free v */
+int  htc__portal_is_host(const char *host, htc_bytes value); /* NODE:PORT, where a browser leaves port 80 out */
 void htc__portal_free(visitor *v);
 void htc__portal_patience(visitor *v);
 
