@@ -106,14 +106,15 @@ typedef struct htc_host_portal_options {
     const char *address;  /**< "127.0.0.1:7071" or "[::1]:7071" (port 0: any); copied */
     uint32_t    port;     /**< the driver's number of this listener, as its connections tell the gateway */
     uint32_t    reserved; /**< 0 */
+    htc_ns      patience; /**< for a request to come, to be answered and to be taken; 0: 60 s. A download has it again for each 2 MiB */
 } htc_host_portal_options;
 
 /**
  * Show the portal, a web page for users, from when the host runs until it is destroyed (doc/portal.md).
  *
  * Its requests reach the machine as those of a peer of HTC_TRANSPORT_TCP whose uid is not known: a login says who somebody is, and
- * nothing else does. Nothing is encrypted, so that addresses beyond loopback are refused. At most 64 requests and 32 streams of events
- * are open at once; a request has at most 8 KiB of head, 16 MiB of body and 60 s to come.
+ * nothing else does. Nothing is encrypted, so that addresses beyond loopback are refused. At most 96 requests and 32 streams of events
+ * are open at once, 8 of each of one login; a request has at most 8 KiB of head and 16 MiB of body.
  *
  * @param[in,out] host     not running yet; its machine is a gateway
  * @param[in]     options  borrowed; strings are copied

@@ -54,7 +54,10 @@ void htc__portal_free(visitor *v)
 
 void htc__portal_patience(visitor *v)
 {
-    struct timeval tv = htc__timeval(PORTAL_PATIENCE);
+    htc_ns all = v->portal->patience, left = all, passed = v->begun ? htc_host_now() - v->began : 0, steps = v->offset / PORTAL_STEP;
+    if (v->begun && passed / all >= steps)
+        left = passed < all * (steps + 1) ? all * (steps + 1) - passed : 0;
+    struct timeval tv = htc__timeval(left < all ? left : all);
     event_add(v->timer, &tv);
 }
 
@@ -259,6 +262,18 @@ static int is_path(const htc__http_request *r, const char *path)
     return htc_bytes_equal(r->path, htc_bytes_of(path));
 }
 
+/* Of one session no more are open at once. 0: it has been answered. */
+static int has_room(visitor *v)
+{
+    uint32_t n = 0;
+    for (const visitor *w = v->portal->first; w; w = w->next)
+        n += w != v && !w->feed && w->state != VISITOR_ENDS && strcmp(w->token, v->token) == 0;
+    if (n < PORTAL_ASKS_OF_SESSION)
+        return 1;
+    htc__portal_refuse(v, HTC_EBUSY, "wait for one of them", "%d requests of this session are open", PORTAL_ASKS_OF_SESSION);
+    return 0;
+}
+
 static void get(visitor *v, const htc__http_request *r)
 {
     htc_bytes from;
@@ -281,7 +296,7 @@ static void get(visitor *v, const htc__http_request *r)
         event_active(v->later, EV_TIMEOUT, 0);
     } else if (is_path(r, "/events")) {
         htc__portal_listen(v, r->query);
-    } else {
+    } else if (has_room(v)) {
         htc__portal_download(v, r->query);
     }
 }
@@ -323,7 +338,7 @@ static int post_is_ours(visitor *v, const htc__http_request *r, uint64_t *length
     else if (*length > PORTAL_BODIES_MAX - v->portal->bodies)
         htc__portal_refuse(v, HTC_EBUSY, "try again in a moment", "too many large requests are on their way");
     else
-        return 1;
+        return is_path(r, "/login") || has_room(v);
     return 0;
 }
 
@@ -416,7 +431,7 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Room for one more: the oldest one goes that has not said what it wants, or has been told all. */
+/* Room for one more: the oldest one goes that has not said what it wants, or has been told all; else the oldest that does not take its answer. */
 static int make_room(portal *p)
 {
     visitor *v = p->first;
@@ -424,6 +439,8 @@ static int make_room(portal *p)
         return 1;
     while (v && v->state != VISITOR_READS && v->state != VISITOR_ENDS)
         v = v->next;
+    for (visitor *w = p->first; w && !v; w = w->next)
+        v = w->state == VISITOR_TAKES ? w : NULL;
     if (v)
         htc__portal_free(v);
     return v != NULL;
@@ -501,6 +518,7 @@ htc_status htc_host_listen_portal(htc_host *host, const htc_host_portal_options 
     if (!p)
         return htc__error(error, HTC_ENOMEM, "out of memory");
     p->host = host;
+    p->patience = o.patience ? o.patience : PORTAL_PATIENCE;
     p->info = (htc_peer_info){ .transport = HTC_TRANSPORT_TCP, .uid = UINT32_MAX, .port = o.port };
     p->tick = event_new(host->base, -1, EV_PERSIST, htc__portal_tick, p);
     if (!p->tick || event_add(p->tick, &tv) != 0)

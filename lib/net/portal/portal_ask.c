@@ -229,6 +229,7 @@ static void answer_piece(visitor *v, htc_bytes body)
     }
     if (!v->begun) {
         v->begun = 1;
+        v->began = htc_host_now();
         v->size = size; /* of a running task it may grow: what was there at first is sent */
         put_disposition(v, more, sizeof more);
         htc__portal_head(v, 200, "application/octet-stream", size, more);

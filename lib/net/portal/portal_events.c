@@ -278,7 +278,7 @@ void htc__portal_tick(evutil_socket_t fd, short what, void *arg)
         next = v->next;
         if (v->state != VISITOR_STREAMS)
             continue;
-        if (v->out.len && now - v->said_at > PORTAL_PATIENCE) { /* it does not read */
+        if (v->out.len && now - v->said_at > p->patience) { /* it does not read */
             htc__portal_free(v);
         } else if (!v->out.len && now - v->said_at > ALIVE_EVERY) {
             htc_put_text(&v->out, ":\n\n");

@@ -19,10 +19,12 @@
 #define PORTAL_BODY_MAX ((size_t)16 << 20)      /* of somebody with a session */
 #define PORTAL_BODY_STRANGER ((size_t)8 << 10)  /* of anybody */
 #define PORTAL_BODIES_MAX ((size_t)64 << 20)    /* announced by all requests that are open */
-#define PORTAL_VISITORS_MAX 64
+#define PORTAL_VISITORS_MAX 96   /* more than logins that wait at the gateway */
 #define PORTAL_STREAMS_MAX 32
 #define PORTAL_STREAMS_OF_SESSION 8
-#define PORTAL_PATIENCE (60 * HTC_SECOND)       /* for a request to come, an answer to be made, and all of it to be taken */
+#define PORTAL_ASKS_OF_SESSION 8 /* of others than streams */
+#define PORTAL_PATIENCE (60 * HTC_SECOND)       /* for a request to come, an answer to be made, and a piece of it to be taken */
+#define PORTAL_STEP ((uint64_t)2 << 20)         /* and for so much of a download */
 #define PORTAL_TOKEN_LEN 64
 
 typedef struct portal  portal;
@@ -55,6 +57,7 @@ struct visitor {
     int           answered; /* 1: answer is whole; -1: there is none to come */
     uint64_t      job, task, offset, size; /* download */
     int           begun;
+    htc_ns        began;
     htc_buf       name;
     char          token[PORTAL_TOKEN_LEN + 1];
     /* portal_events.c */
@@ -71,6 +74,7 @@ struct portal {
     visitor         *first;
     uint32_t         count, streams;
     size_t           bodies;
+    htc_ns           patience;
     feed            *feeds;
     struct event    *tick;
     htc__hook        hook;
@@ -88,7 +92,7 @@ int  htc__portal_http_status(htc_status status);
 void htc__portal_push(visitor *v); /* may free v */
 int  htc__portal_is_host(const char *host, htc_bytes value); /* NODE:PORT, where a browser leaves port 80 out */
 void htc__portal_free(visitor *v);
-void htc__portal_patience(visitor *v);
+void htc__portal_patience(visitor *v); /* from now on; a download has what all of it has left, if that is less */
 
 /* portal_ask.c */
 /* body: an object of JSON without "op" and "token", which are put in front. */
