@@ -3,13 +3,6 @@
 
 #include "htcsched/work.h"
 
-static htc_status two_lines(void *ctx, const char *path, htc_bytes *content)
-{
-    (void)ctx, (void)path;
-    *content = htc_bytes_of("x\ny\n");
-    return HTC_OK;
-}
-
 TestSuite(gateway, .init = begin, .fini = end);
 
 /* ---- jobs ---- */
@@ -20,46 +13,6 @@ Test(gateway, accepts_a_billion_tasks_as_one_record)
     uint32_t p = operator_peer();
     uint64_t id = submit(p, "olga", SWEEP(1000000000));
     cr_expect(eq(long, (long)count_of(p, id, "waiting"), 1000000000L));
-}
-
-static const char *error_for(uint32_t p, const char *json)
-{
-    static char name[40];
-    json_t     *answer = rig_ask(&r, p, json);
-    snprintf(name, sizeof name, "%s", json_string_value(json_object_get(answer, "error")) ? json_string_value(json_object_get(answer, "error")) : "");
-    json_decref(answer);
-    return name;
-}
-
-/* The one generator: what the words say is what the answer has. */
-Test(gateway, writes_the_document_of_a_command)
-{
-    uint32_t          p = operator_peer();
-    const char *const words[] = { "dock", "-n", "a b", "{l}", "--s={s}", ":::", "l=@L", ":::", "s=1:3" };
-    htc_command       command = { .size = sizeof command, .words = words, .n_words = sizeof words / sizeof *words, .limits = { .cores = 2 }, .name = "j" };
-    json_t           *answer = rig_ask(&r, p, "{\"op\":\"generate\",\"exe\":\"dock\",\"args\":\" -n 'a b'\\t{l} --s={s}\",\"sweeps\":[\"l=@L\",\"s=1:3\"],"
-                                              "\"files\":{\"L\":\"x\\ny\\n\"},\"cores\":2,\"name\":\"j\"}");
-    const char       *jsdl = json_string_value(json_object_get(answer, "jsdl"));
-    htc_bytes         xml;
-    command.read_file = two_lines;
-    cr_assert(eq(int, htc_command_to_jsdl(NULL, &command, &xml, NULL), HTC_OK));
-    cr_assert(jsdl != NULL);
-    cr_expect(htc_bytes_equal(htc_bytes_of(jsdl), xml), "%s", jsdl);
-    cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "count")), 6));
-    json_t *again = json_pack("{s:s,s:s}", "op", "validate", "jsdl", jsdl);
-    char   *text = json_dumps(again, 0);
-    json_t *counted = rig_ask(&r, p, text);
-    cr_expect(eq(long, (long)json_integer_value(json_object_get(counted, "count")), 6));
-    json_decref(counted);
-    json_decref(again);
-    free(text);
-    htc_work_free(NULL, xml);
-    json_decref(answer);
-    cr_expect(eq(str, (char *)error_for(p, "{\"op\":\"generate\",\"exe\":\"x\",\"args\":\"'\"}"), "HTC_EUSAGE"));
-    cr_expect(eq(str, (char *)error_for(p, "{\"op\":\"generate\",\"args\":\"x\"}"), "HTC_EUSAGE"));
-    cr_expect(eq(str, (char *)error_for(p, "{\"op\":\"generate\",\"exe\":\"x\",\"sweeps\":[1]}"), "HTC_EINVAL"));
-    cr_expect(eq(str, (char *)error_for(p, "{\"op\":\"generate\",\"exe\":\"x\",\"sweeps\":[\"a=@/etc/passwd\"]}"), "HTC_EINPUT"));
-    cr_expect(eq(str, (char *)error_for(p, "{\"op\":\"validate\",\"jsdl\":\"<x/>\"}"), "HTC_ESCHEMA"));
 }
 
 Test(gateway, launches_an_agent_for_each_task_up_to_the_slots)

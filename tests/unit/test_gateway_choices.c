@@ -59,6 +59,14 @@ Test(gateway_choices, specifications_are_bounded_by_what_is_under_way)
         cr_expect(htc__admission_of_spec(rows[i].bytes, rows[i].under_way) == rows[i].status, "row %zu", i);
 }
 
+Test(gateway_choices, a_document_that_is_only_looked_at_is_small)
+{
+    cr_expect(htc__admission_of_look(ADMISSION_LOOK_BYTES, 0) == HTC_OK);
+    cr_expect(htc__admission_of_look(ADMISSION_LOOK_BYTES + 1, 0) == HTC_ETOOBIG);
+    cr_expect(htc__admission_of_look(ADMISSION_LOOK_BYTES, ADMISSION_SPEC_BYTES - ADMISSION_LOOK_BYTES) == HTC_OK);
+    cr_expect(htc__admission_of_look(ADMISSION_LOOK_BYTES, ADMISSION_SPEC_BYTES - ADMISSION_LOOK_BYTES + 1) == HTC_EBUSY);
+}
+
 /* ---------------------------------------------------------------- logins */
 
 enum { HERE = 1000, FAR = -1 };

@@ -20,3 +20,8 @@ htc_status htc__admission_of_spec(size_t bytes, size_t under_way)
         return HTC_ETOOBIG;
     return under_way > ADMISSION_SPEC_BYTES || bytes > ADMISSION_SPEC_BYTES - under_way ? HTC_EBUSY : HTC_OK;
 }
+
+htc_status htc__admission_of_look(size_t bytes, size_t under_way)
+{
+    return bytes > ADMISSION_LOOK_BYTES ? HTC_ETOOBIG : htc__admission_of_spec(bytes, under_way);
+}

@@ -15,6 +15,8 @@
 #define ADMISSION_LOGINS 4u      /* of one known uid that are not answered: what is unknown waits among all (logins.h) */
 #define ADMISSION_SPEC_BYTES ((size_t)32 << 20) /* of specifications on their way to the store: after a break all is sent again at once */
 
+#define ADMISSION_LOOK_BYTES ((size_t)1 << 20)  /* of a document that is only looked at: it is read at once, while everybody else waits */
+
 /* Requests that are not answered, without the one that comes. */
 typedef struct admission {
     uint32_t all, of_one, of_uid, of_others;
@@ -25,5 +27,7 @@ int htc__admission_of_request(const admission *now, int owner);
 int htc__admission_of_login(uint32_t of_uid);
 /* HTC_OK; HTC_ETOOBIG: never, it is more than one record holds; HTC_EBUSY: not now. */
 htc_status htc__admission_of_spec(size_t bytes, size_t under_way);
+/* The same of a document that is looked at and not kept. */
+htc_status htc__admission_of_look(size_t bytes, size_t under_way);
 
 #endif

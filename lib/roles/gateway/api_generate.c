@@ -1,5 +1,5 @@
 /* generate and validate: the document of a command with parameters, as `htc generate` writes it, and how many tasks a document has. Nothing is
- * stored and nobody else is asked. */
+ * stored and nobody else is asked. It is done at once, so that what is read, and what is written, is bounded (admission.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +17,7 @@ typedef struct plan {
     size_t       n_env;
     char        *args; /* cut into words */
     size_t       args_size;
+    size_t       given; /* bytes of files, each as often as it is named */
 } plan;
 
 /* 0: q has been answered. */
@@ -28,6 +29,19 @@ static int add(plan *p, const char *word)
     }
     p->words[p->n_words++] = word;
     return 1;
+}
+
+/* 0: q has been answered. what: "the document"; instead: the program that does the same. */
+static int admitted(htc_gateway *gw, request *q, size_t bytes, const char *what, const char *instead)
+{
+    htc_status status = htc__admission_of_look(bytes, gw->submitting);
+    char       hint[80];
+    snprintf(hint, sizeof hint, "%s does it on your machine", instead);
+    if (status == HTC_ETOOBIG)
+        htc__gw_req_fail(gw, q, status, hint, "%s has %zu bytes, and %zu are looked at here", what, bytes, ADMISSION_LOOK_BYTES);
+    else if (status != HTC_OK)
+        htc__gw_req_fail(gw, q, status, "try again in a moment", "too many large jobs are being submitted");
+    return status == HTC_OK;
 }
 
 /* A list of texts; NULL: it is not there. 0: q has been answered. */
@@ -118,10 +132,13 @@ static int gather_env(plan *p)
 /* The files that a source names are in the request. */
 static htc_status read_file(void *ctx, const char *path, htc_bytes *content)
 {
-    const plan   *p = ctx;
+    plan         *p = ctx;
     const json_t *text = json_object_get(json_object_get(p->q->body, "files"), path);
     if (!json_is_string(text))
         return HTC_ENOTFOUND;
+    p->given += json_string_length(text);
+    if (p->given > ADMISSION_LOOK_BYTES)
+        return HTC_ETOOBIG;
     *content = (htc_bytes){ json_string_value(text), json_string_length(text) };
     return HTC_OK;
 }
@@ -149,6 +166,22 @@ static void answer(htc_gateway *gw, request *q, json_t *o, const htc_error *erro
         htc__gw_req_fail(gw, q, HTC_EINTERNAL, "", "the answer could not be written down");
 }
 
+/* Of all that the document is made of. */
+static size_t bytes_of(const json_t *value)
+{
+    const char   *name;
+    const json_t *one;
+    size_t        i, sum = json_is_string(value) ? json_string_length(value) : 0;
+    if (json_is_array(value)) {
+        json_array_foreach(value, i, one)
+            sum += bytes_of(one);
+    } else if (json_is_object(value)) {
+        json_object_foreach((json_t *)(uintptr_t)value, name, one)
+            sum += bytes_of(one);
+    }
+    return sum;
+}
+
 static void write_document(plan *p)
 {
     htc_error     error = { .status = HTC_OK };
@@ -174,6 +207,11 @@ static void write_document(plan *p)
         .pairs_unordered = json_is_true(json_object_get(pairs, "unordered")),
     };
     error.status = htc_command_to_jsdl(&p->gw->env, &command, &xml, &error);
+    int files = admitted(p->gw, p->q, p->given, "what it reads", "htc generate");
+    if (!files || (error.status == HTC_OK && !admitted(p->gw, p->q, xml.len, "the document", "htc generate"))) {
+        htc_work_free(&p->gw->env, xml);
+        return;
+    }
     json_t *o = error.status == HTC_OK ? counted(p->gw, xml, &error) : NULL;
     if (o)
         json_object_set_new(o, "jsdl", json_stringn(xml.data, xml.len));
@@ -183,6 +221,8 @@ static void write_document(plan *p)
 
 static void generate(htc_gateway *gw, request *q)
 {
+    if (!admitted(gw, q, bytes_of(q->body), "the request", "htc generate"))
+        return;
     plan *p = htc__alloc(&gw->env, sizeof *p);
     if (!p) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading a command");
@@ -205,7 +245,7 @@ void htc__gw_api_generate(htc_gateway *gw, request *q)
         generate(gw, q);
     else if (!json_is_string(text))
         htc__gw_req_fail(gw, q, HTC_EINVAL, "see doc/api.md", "validate needs a \"jsdl\" document");
-    else {
+    else if (admitted(gw, q, json_string_length(text), "the document", "htc validate")) {
         json_t *o = counted(gw, (htc_bytes){ json_string_value(text), json_string_length(text) }, &error);
         answer(gw, q, o, &error);
     }
