@@ -119,8 +119,12 @@ class Browser:
             time.sleep(0.1)
 
     def click(self, selector):
-        x, y = self.js("""(() => { const e = document.querySelector(%s); e.scrollIntoView({ block: 'center', behavior: 'instant' });
-            const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()""" % json.dumps(selector))
+        """Where it is when it can be clicked: enabled, and under the pointer, which a page that changes as it is looked at may move."""
+        where = """(() => { const e = document.querySelector(%s); if (!e || e.disabled) return null; e.scrollIntoView({ block: 'center', behavior: 'instant' });
+            const r = e.getBoundingClientRect(), x = r.left + r.width / 2, y = r.top + r.height / 2, hit = document.elementFromPoint(x, y);
+            return hit && (e.contains(hit) || hit.contains(e)) ? [x, y] : null; })()""" % json.dumps(selector)
+        self.until(selector + " can be clicked", where)
+        x, y = self.js(where)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
