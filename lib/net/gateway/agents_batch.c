@@ -154,20 +154,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- calls ---- */
 
-/* Each word in quotes of the shell. */
-static htc_status quote(htc_buf *b, const char *const *argv)
-{
-    htc_buf_clear(b);
-    for (size_t i = 0; argv[i]; i++) {
-        htc_put_raw(b, htc_bytes_of(i ? " '" : "'"));
-        for (const char *p = argv[i]; *p; p++)
-            htc_put_raw(b, *p == '\'' ? htc_bytes_of("'\\''") : (htc_bytes){ p, 1 });
-        htc_put_raw(b, htc_bytes_of("'"));
-    }
-    htc_put_u8(b, 0);
-    return b->status;
-}
-
 htc_status htc__batch_host_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body)
 {
     htc__batch_host *h = g->batch;
@@ -175,8 +161,12 @@ htc_status htc__batch_host_launch(htc_gateway_host *g, uint64_t tag, htc_reader 
     htc_status       status = htc__launch_read(g, body, &l);
     if (status == HTC_OK && l.place == HTC_PLACE_UID)
         status = HTC_EDENIED; /* a batch job has the uid of whoever submits it */
-    if (status == HTC_OK)
-        status = quote(&h->text, l.argv);
+    htc_buf_clear(&h->text);
+    if (status == HTC_OK) {
+        htc__batch_quote(&h->text, l.argv);
+        htc_put_u8(&h->text, 0);
+        status = h->text.status;
+    }
     if (status == HTC_OK)
         status = htc__batch_launch(h->batch, l.id, tag, l.slots_n, (const char *)htc_buf_bytes(&h->text).data, htc_host_now());
     if (status == HTC_OK)

@@ -245,13 +245,8 @@ static int ssh_arguments(const htc_gateway_host *g, const htc__launch *l, uint32
     htc__batch_words(words, g->ssh_words);
     htc__batch_word(words, "--");
     htc__batch_word(words, htc__ssh_hosts_name(g->hosts, host));
-    htc_put_raw(words, htc_bytes_of("exec"));
-    for (size_t i = 0; l->argv[i]; i++) {
-        htc_put_raw(words, htc_bytes_of(" '"));
-        for (const char *p = l->argv[i]; *p; p++)
-            htc_put_raw(words, *p == '\'' ? htc_bytes_of("'\\''") : (htc_bytes){ p, 1 });
-        htc_put_raw(words, htc_bytes_of("'"));
-    }
+    htc_put_raw(words, htc_bytes_of("exec "));
+    htc__batch_quote(words, l->argv);
     htc_put_u8(words, 0);
     if (words->status != HTC_OK)
         return -1;

@@ -79,6 +79,33 @@ void htc__batch_words(htc_buf *words, const char *text)
     }
 }
 
+char htc__batch_last_number(htc_bytes printed, char number[HTC__BATCH_NAME_MAX])
+{
+    const char *p = printed.data, *end = p + printed.len;
+    size_t      n = 0;
+    while (end > p && (end[-1] == '\n' || end[-1] == ' '))
+        end--;
+    const char *line = end;
+    while (line > p && line[-1] != '\n')
+        line--;
+    while (line + n < end && line[n] >= '0' && line[n] <= '9' && n < 20)
+        n++;
+    if (n)
+        memcpy(number, line, n);
+    number[n] = '\0';
+    return line + n < end ? line[n] : '\0';
+}
+
+void htc__batch_quote(htc_buf *out, const char *const *argv)
+{
+    for (size_t i = 0; argv[i]; i++) {
+        htc_put_raw(out, htc_bytes_of(i ? " '" : "'"));
+        for (const char *p = argv[i]; *p; p++)
+            htc_put_raw(out, *p == '\'' ? htc_bytes_of("'\\''") : (htc_bytes){ p, 1 });
+        htc_put_raw(out, htc_bytes_of("'"));
+    }
+}
+
 int htc__batch_number(const char *name, size_t len, const char *prefix, uint64_t *number)
 {
     size_t   n = strlen(prefix);
@@ -166,7 +193,7 @@ static void tell(htc__batch *b, const pilot *p, htc__batch_event_kind kind, cons
     if (b->n_events == EVENTS_MAX)
         return; /* only if nobody takes them */
     htc__batch_event *e = &b->events[(b->first_event + b->n_events++) % EVENTS_MAX];
-    *e = (htc__batch_event){ .kind = kind, .agent = p->agent, .ctx = p->ctx, .was_launched = p->told, .had_run = p->ran };
+    *e = (htc__batch_event){ .kind = kind, .agent = p->agent, .ctx = p->ctx };
     snprintf(e->out, sizeof e->out, "%s%" PRIu64 ".%" PRIu32 ".out", b->prefix, p->submission, p->index + b->system->first_index);
     snprintf(e->text, sizeof e->text, "%s", text);
     htc__text_clean(e->text);
@@ -581,11 +608,6 @@ int htc__batch_next_event(htc__batch *b, htc__batch_event *out)
     b->first_event = (b->first_event + 1) % EVENTS_MAX;
     b->n_events--;
     return 1;
-}
-
-const char *htc__batch_trouble(const htc__batch *b)
-{
-    return b->trouble;
 }
 
 /* ---- what outlives the process ---- */

@@ -70,13 +70,11 @@ typedef enum htc__batch_event_kind {
     HTC__BATCH_WAITS,        /* in the queue; text: what for */
     HTC__BATCH_RUNS,
     HTC__BATCH_EXPIRES,      /* the wall time of its job ends soon */
-    HTC__BATCH_ENDED,        /* text: how; "": as far as is known, by itself */
+    HTC__BATCH_ENDED,        /* LAUNCHED was told of it, or it was recovered; text: how; "": as far as is known, by itself */
 } htc__batch_event_kind;
 
 typedef struct htc__batch_event {
     uint32_t kind;
-    int      was_launched; /* of ENDED: LAUNCHED was told, or it was recovered */
-    int      had_run;      /* of ENDED: a look has shown it at work */
     uint64_t agent, ctx;
     char     out[HTC__BATCH_NAME_MAX]; /* name of the file in log_dir that holds what it printed */
     char     text[160];
@@ -84,9 +82,6 @@ typedef struct htc__batch_event {
 
 /* The next one; 0: there is none. */
 int htc__batch_next_event(htc__batch *b, htc__batch_event *out);
-
-/* Why the batch system does not answer, and since when; "": it does. */
-const char *htc__batch_trouble(const htc__batch *b);
 
 void htc__batch_journal(const htc__batch *b, htc_buf *out);
 /* Before anything else. agents: those that may be there; NULL: not wanted. HTC_EFORMAT: no journal. */
@@ -131,6 +126,10 @@ extern const batch_system htc__batch_slurm, htc__batch_sge;
 /* A word of argv; words from a text, separated by blanks. */
 void htc__batch_word(htc_buf *words, const char *word);
 void htc__batch_words(htc_buf *words, const char *text);
+/* What is printed ends in a line that begins with a number: it, or "" (there is none), and the character behind it, 0 at the end. */
+char htc__batch_last_number(htc_bytes printed, char number[HTC__BATCH_NAME_MAX]);
+/* Each word in quotes of a shell, with a blank between them. */
+void htc__batch_quote(htc_buf *out, const char *const *argv);
 /* PREFIX followed by a number alone. */
 int htc__batch_number(const char *name, size_t len, const char *prefix, uint64_t *number);
 

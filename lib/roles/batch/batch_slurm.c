@@ -44,20 +44,8 @@ static void element(char name[HTC__BATCH_NAME_MAX], const char *job, uint32_t in
 /* "JOB" or "JOB;CLUSTER", behind what a site's plugins may say. */
 static htc_status read_submitted(htc_bytes printed, char job[HTC__BATCH_NAME_MAX])
 {
-    const char *p = printed.data, *end = p + printed.len;
-    while (end > p && (end[-1] == '\n' || end[-1] == ' '))
-        end--;
-    const char *line = end;
-    while (line > p && line[-1] != '\n')
-        line--;
-    size_t n = 0;
-    while (line + n < end && line[n] >= '0' && line[n] <= '9' && n < 20)
-        n++;
-    if (n == 0 || (line + n < end && line[n] != ';'))
-        return HTC_EFORMAT;
-    memcpy(job, line, n);
-    job[n] = '\0';
-    return HTC_OK;
+    char behind = htc__batch_last_number(printed, job);
+    return job[0] && (behind == '\0' || behind == ';') ? HTC_OK : HTC_EFORMAT;
 }
 
 static const char *const ended[] = { "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
