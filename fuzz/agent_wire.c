@@ -5,6 +5,7 @@
 
 #include "htcsched/calls.h"
 #include "roles/runtime/agent_wire.h"
+#include "roles/runtime/gang_wire.h"
 #include "roles/runtime/joined_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,6 +25,12 @@ static union {
     htc_attempt          attempt;
     htc_slots            slots;
     htc_slots_held       slots_held;
+    htc_content_want     want;
+    htc_content_here     here;
+    htc_agent_outputs    outputs;
+    htc_gang_word        word;
+    htc_gang_command     command;
+    htc_gang_end         end;
     int                  on;
     htc_joined_hello     host;
     htc_joined_welcome   host_welcome;
@@ -42,6 +49,15 @@ static union {
         writer;                                                                                                        \
         break;
 
+/* What comes through the door of a gang's task, and what goes back: no messages, so their numbers are this file's. */
+#define COMMAND 60001
+#define END     60002
+
+static htc_bytes rest(htc_reader *r)
+{
+    return htc_get_raw(r, htc_reader_left(r));
+}
+
 static int read_and_write(uint16_t type, htc_reader *r, htc_buf *b)
 {
     switch (type) {
@@ -59,8 +75,13 @@ static int read_and_write(uint16_t type, htc_reader *r, htc_buf *b)
         TRY(HTC_WIRE_BYE, htc_bye_read(r, &m.bye), htc_bye_write(b, &m.bye))
         TRY(HTC_WIRE_DRAIN, htc_drain_read(r, &m.on), htc_drain_write(b, m.on))
         TRY(HTC_WIRE_CANCEL, htc_cancel_read(r, &m.attempt), htc_cancel_write(b, &m.attempt))
+        TRY(HTC_WIRE_REVOKE, htc_revoke_read(r, &m.attempt), htc_revoke_write(b, &m.attempt))
         TRY(HTC_WIRE_SLOTS, htc_slots_read(r, &m.slots), htc_slots_write(b, &m.slots))
         TRY(HTC_WIRE_SLOTS_HELD, htc_slots_held_read(r, &m.slots_held), htc_slots_held_write(b, &m.slots_held))
+        TRY(HTC_WIRE_CONTENT_WANT, htc_content_want_read(r, &m.want), htc_content_want_write(b, &m.want))
+        TRY(HTC_WIRE_CONTENT_HERE, htc_content_here_read(r, &m.here), htc_content_here_write(b, &m.here))
+        TRY(HTC_WIRE_AGENT_OUTPUTS, htc_agent_outputs_read(r, &m.outputs), htc_agent_outputs_write(b, &m.outputs))
+        TRY(HTC_WIRE_GANG_WORD, htc_gang_word_read(r, &m.word), htc_gang_word_write(b, &m.word))
         TRY(HTC_WIRE_JOINED_HELLO, htc_joined_hello_read(r, &m.host), htc_joined_hello_write(b, &m.host))
         TRY(HTC_WIRE_JOINED_WELCOME, htc_joined_welcome_read(r, &m.host_welcome), htc_joined_welcome_write(b, &m.host_welcome))
         TRY(HTC_WIRE_JOINED_LAUNCHED, htc_joined_launched_read(r, &m.some.agent, &m.some.status, &m.some.body),
@@ -69,6 +90,8 @@ static int read_and_write(uint16_t type, htc_reader *r, htc_buf *b)
         TRY(HTC_WIRE_JOINED_CALL, htc_joined_call_read(r, &m.some.tag, &m.some.op, &m.some.body), htc_joined_call_write(b, m.some.tag, m.some.op, m.some.body))
         TRY(HTC_WIRE_JOINED_ANSWER, htc_joined_answer_read(r, &m.some.tag, &m.some.status, &m.some.body),
             htc_joined_answer_write(b, m.some.tag, m.some.status, m.some.body))
+        TRY(COMMAND, htc_gang_command_read(rest(r), &m.command), (htc_wire_begin(b, COMMAND, 0), htc_gang_command_write(b, &m.command)))
+        TRY(END, htc_gang_end_read(rest(r), &m.end), (htc_wire_begin(b, END, 0), htc_gang_end_write(b, &m.end)))
     default:
         return 0;
     }

@@ -1,12 +1,13 @@
 /* What the commands of a batch system print, and the journal of its jobs. First byte: s, g a list of Slurm's or of Grid Engine's jobs; S, G what submitting
  * printed; j the journal; h a
- * list of hosts. */
+ * list of hosts; e the journal of the emulated batch system; c one of its commands. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/util.h"
 #include "roles/batch/batch.h"
+#include "roles/batch/emu.h"
 #include "roles/batch/ssh_hosts.h"
 
 static void must(int ok)
@@ -92,6 +93,66 @@ static void read_hosts(htc_bytes text)
     htc__ssh_hosts_free(h);
 }
 
+static htc__emu *emu(void)
+{
+    htc_env          env = { .size = sizeof env };
+    htc__emu_options o = { .clusters = &(htc__emu_cluster){ "emu", 4 }, .n = 1, .hold = 0.1, .fail = 0.1 };
+    htc__emu        *e = NULL;
+    must(htc__emu_create(&env, &o, &e) == HTC_OK);
+    return e;
+}
+
+static void found(void *ctx, uint64_t job, uint32_t step, uint64_t handle)
+{
+    (void)job, (void)step, (void)handle;
+    ++*(uint32_t *)ctx;
+}
+
+/* What is taken is written, and taken again. */
+static void read_emu(htc_bytes text)
+{
+    htc__emu        *e = emu(), *f = emu();
+    uint32_t         n = 0, again = 0;
+    htc_buf          one, two;
+    htc__emu_figures figures;
+    htc_buf_init(&one, NULL, 0);
+    htc_buf_init(&two, NULL, 0);
+    if (htc__emu_recover(e, text, found, &n) == HTC_OK) {
+        htc__emu_count(e, &figures);
+        must(figures.running == n && figures.waiting == 0);
+        htc__emu_journal(e, &one);
+        must(htc__emu_recover(f, htc_buf_bytes(&one), found, &again) == HTC_OK && again == n);
+        htc__emu_journal(f, &two);
+        must(htc_bytes_equal(htc_buf_bytes(&one), htc_buf_bytes(&two)));
+    }
+    htc_buf_free(&one);
+    htc_buf_free(&two);
+    htc__emu_destroy(e);
+    htc__emu_destroy(f);
+}
+
+/* Whatever is asked for, the queue is one that is read. */
+static void run_emu(htc_bytes words)
+{
+    static const char look[] = "emu\0queue";
+    htc__emu         *e = emu();
+    htc__emu_action   a;
+    htc_buf           printed, error;
+    rows              r = { .system = &htc__batch_emu };
+    htc_buf_init(&printed, NULL, 0);
+    htc_buf_init(&error, NULL, 0);
+    int code = htc__emu_command(e, words, htc_bytes_of("exit 0"), &printed, &error, 1);
+    must(code == 0 || htc_buf_bytes(&error).len);
+    while (htc__emu_next(e, 2, &a))
+        htc__emu_started(e, a.job, a.step, 7);
+    htc_buf_clear(&printed);
+    must(htc__emu_command(e, (htc_bytes){ look, sizeof look }, (htc_bytes){ 0 }, &printed, &error, 2) == 0);
+    must(htc__batch_emu.read_look(htc_buf_bytes(&printed), "htc-a.", on_row, &r) == HTC_OK);
+    htc_buf_free(&printed);
+    htc_buf_free(&error);
+    htc__emu_destroy(e);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -108,6 +169,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'G': read_submitted(&htc__batch_sge, text); break;
     case 'j': read_journal(text); break;
     case 'h': read_hosts(text); break;
+    case 'e': read_emu(text); break;
+    case 'c': run_emu(text); break;
     default: break;
     }
     free(copy);

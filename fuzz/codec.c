@@ -99,6 +99,10 @@ static void wire(htc_bytes message)
     uint16_t      version;
     if (htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version) == HTC_OK)
         CHECK(message.len >= 17 && version >= HTC_WIRE_VERSION_MIN && version <= HTC_WIRE_VERSION);
+    htc_wire_machine m;
+    r = htc_wire_open(message, &type, &id);
+    if (htc_wire_read_hello_machine(&r, HTC_WIRE_VERSION, &role, &version, &m) == HTC_OK)
+        CHECK(memchr(m.system, 0, sizeof m.system) && memchr(m.machine, 0, sizeof m.machine) && (version >= HTC_WIRE_VERSION_MACHINE || !m.system[0]));
     if (htc_peer_info_read(message, &info) == HTC_OK)
         peer(message, &info);
 }

@@ -16,13 +16,38 @@ static void chunk_record(htc_bytes bytes)
         htc_put_raw(&c->nodes, c->nodes_read);
         htc__gw_record_chunk_write(&b, c);
         if (htc__gw_record_chunk_read(htc_buf_bytes(&b), again) != HTC_OK ||
-            memcmp(c->tasks, again->tasks, c->n * sizeof c->tasks[0]) != 0)
+            memcmp(c->tasks, again->tasks, c->n * sizeof c->tasks[0]) != 0 || c->used.bytes != again->used.bytes)
             abort();
     }
     htc_buf_free(&b);
     htc_buf_free(&c->nodes);
     free(c);
     free(again);
+}
+
+/* Its key names the attempt: the first 44 bytes. */
+static void held_record(htc_bytes bytes)
+{
+    hold_found f, again;
+    htc_bytes  value;
+    size_t     n = bytes.len < 44 ? bytes.len : 44;
+    value = (htc_bytes){ (const uint8_t *)bytes.data + n, bytes.len - n };
+    if (htc__gw_taken_read((htc_bytes){ bytes.data, n }, value, &f) != HTC_OK)
+        return;
+    key k = htc__gw_key_taken(&f.attempt);
+    if (htc__gw_taken_read(htc__gw_key_bytes(&k), value, &again) != HTC_OK || memcmp(&f, &again, sizeof f) != 0)
+        abort();
+    if (f.n) {
+        gang    g = { .n = f.n };
+        htc_buf b;
+        htc_buf_init(&b, NULL, 0);
+        memcpy(g.agents, f.agents, f.n * sizeof f.agents[0]);
+        memcpy(g.devices, f.member_devices, f.n * sizeof f.member_devices[0]);
+        htc__gw_gang_record_write(&b, &g);
+        if (!htc_bytes_equal(htc_buf_bytes(&b), value))
+            abort();
+        htc_buf_free(&b);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -38,8 +63,39 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&u, 0, sizeof u);
     memset(&j, 0, sizeof j);
     memset(&a, 0, sizeof a);
+    active_claim c;
+    removal      m;
+    uint64_t     term;
+    int          again;
+    memset(&m, 0, sizeof m);
     htc_buf_init(&b, NULL, 0);
-    switch (data[0] % 4) {
+    project   p;
+    day_usage day = { 0 };
+    switch (data[0] < 0xf0 ? data[0] % 5 : data[0]) {
+    case 0xf3:
+        if (htc__gw_record_project_read(NULL, bytes, &p) == HTC_OK) {
+            htc__gw_record_project_write(&b, &p);
+            htc__free(NULL, p.users, p.n_users * sizeof *p.users);
+        }
+        break;
+    case 0xf4:
+        if (htc__day_read(&day, NULL, bytes) == HTC_OK)
+            htc__day_write(&b, &day);
+        htc__day_free(&day, NULL);
+        break;
+    case 0xf0:
+        if (htc__gw_record_active_read(bytes, &c) == HTC_OK)
+            htc__gw_record_active_write(&b, &c);
+        break;
+    case 0xf1:
+        htc__gw_record_open_read(bytes, &term, &again);
+        if (term && again <= 1)
+            htc__gw_record_open_write(&b, term, again);
+        break;
+    case 0xf2:
+        if (htc__gw_record_removal_read(bytes, &m) == HTC_OK)
+            htc__gw_record_removal_write(&b, &m);
+        break;
     case 0:
         if (htc__gw_record_user_read(bytes, &u) == HTC_OK)
             htc__gw_record_user_write(&b, &u);
@@ -56,6 +112,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 3:
         chunk_record(bytes);
+        break;
+    case 4:
+        held_record(bytes);
         break;
     }
     /* Each form is the only one: what was read is what would be written. Doubles may be any bits, so compare bytes. */

@@ -54,6 +54,24 @@ static void stage(htc_bytes xml)
     htc_work_free(NULL, twice);
 }
 
+/* What it says of its job goes into another document and comes back. */
+static void wishes_again(const htc_spec *spec)
+{
+    static const char *const run[] = { "run" };
+    const htc_wish          *was, *is;
+    size_t                   n = htc_spec_wishes(spec, &was);
+    htc_command              command = { .size = sizeof command, .words = run, .n_words = 1, .wishes = was, .n_wishes = n };
+    htc_spec                *again = NULL;
+    htc_bytes                xml;
+    htc_error                e;
+    CHECK(htc_command_to_jsdl(NULL, &command, &xml, &e) == HTC_OK);
+    CHECK(htc_spec_parse(NULL, xml, NULL, &again, &e) == HTC_OK && htc_spec_wishes(again, &is) == n);
+    for (size_t i = 0; i < n; i++) /* both are in the schema's order */
+        CHECK(strcmp(was[i].name, is[i].name) == 0 && strcmp(was[i].value, is[i].value) == 0);
+    htc_spec_destroy(again);
+    htc_work_free(NULL, xml);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     htc_spec  *spec = NULL, *back = NULL;
@@ -70,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     look_at(back, 0);
     look_at(back, htc_spec_count(back) / 2);
     look_at(back, htc_spec_count(back) - 1);
+    wishes_again(spec);
     htc_spec_destroy(back);
     htc_spec_destroy(spec);
     return 0;

@@ -1,7 +1,7 @@
 /* Any bytes as a message about objects: they are read or refused, and what is read is within its bounds and written back as the same bytes. */
 #include <stdlib.h>
 
-#include "roles/worker/objects_wire.h"
+#include "roles/runtime/objects_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

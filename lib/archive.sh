@@ -14,7 +14,7 @@ shift
 # Comments away; one name a line, up to its semicolon.
 tr '\n' ' ' < "$map" | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE 'htc_[a-z_0-9]+;' | tr -d ';' > "$names"
 nolto=()
-case "$("${cc[@]}" --version | head -n 1)" in *clang*) ;; *) nolto=(-flinker-output=nolto-rel) ;; esac
+case "$("${cc[@]}" --version | sed -n 1p)" in *clang*) ;; *) nolto=(-flinker-output=nolto-rel) ;; esac
 object=${out%.a}.o
 "${cc[@]}" -r -nostdlib "${nolto[@]}" -o "$object" -Wl,--whole-archive "$@" -Wl,--no-whole-archive
 objcopy --keep-global-symbols="$names" "$object"

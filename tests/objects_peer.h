@@ -9,7 +9,7 @@
 #include "core/wire.h"
 #include "htcsched/calls.h"
 #include "htcsched/runtime.h"
-#include "roles/worker/objects.h"
+#include "roles/objects/objects.h"
 
 #define OBJECTS_PEERS 16
 

@@ -22,16 +22,18 @@ static const struct {
     { { "agent", required_argument, NULL, 'a' }, "ID", "number the gateway gave it" },
     { { "slot", required_argument, NULL, 'n' }, "N", "which slot of its site" },
     { { "user", required_argument, NULL, 'u' }, "NAME", "whose tasks it runs" },
-    { { "site", required_argument, NULL, 'i' }, "NAME", "site it belongs to" },
+    { { "site", required_argument, NULL, 'i' }, "NAME", "site it belongs to; with --join: agents are jobs as [site.NAME] says, instead of [batch]" },
     { { "uid", required_argument, NULL, 'U' }, "UID", "become this user (root alone)" },
     { { "gid", required_argument, NULL, 'G' }, "GID", "with this group" },
     { { "confine", no_argument, NULL, 'C' }, "", "its tasks are another user's with this uid: confine them" },
-    { { "join", required_argument, NULL, 'J' }, "HOST:PORT", "join the system whose gateway is there (its server.join)" },
-    { { "gateway", required_argument, NULL, 'g' }, "HOST:PORT", "of an agent of a host that has joined: where the gateway is" },
+    { { "join", required_argument, NULL, 'J' }, "HOST:PORT", "join the system whose gateway is there (its server.join); of several, HOST:PORT,..., the active one" },
+    { { "gateway", required_argument, NULL, 'g' }, "HOST:PORT", "of an agent of a host that has joined: where the gateway is, or HOST:PORT,..." },
     { { "key", required_argument, NULL, 'k' }, "FILE", "this host's secret key (htc keys new)" },
     { { "ring", required_argument, NULL, 'r' }, "FILE", "the public keys that are known here; read anew when it changes" },
     { { "server", required_argument, NULL, 'N' }, "NAME", "whose key the gateway has to show; default: any member's in the ring" },
-    { { "batch", required_argument, NULL, 'B' }, "SYSTEM", "with --join: agents are jobs of a batch system, slurm or sge, or go by ssh (default: batch.system)" },
+    { { "batch", required_argument, NULL, 'B' }, "SYSTEM", "with --join: agents are jobs of a batch system, slurm, sge or emu, or go by ssh (default: batch.system)" },
+    { { "gpus", required_argument, NULL, 'p' }, "N", "with --join: GPUs of this host; each task that asks for some has its own" },
+    { { "res", required_argument, NULL, 'R' }, "NAME=N", "with --join: what this host counts, as licences; may be repeated" },
     { { "at", required_argument, NULL, 'A' }, "HOST", "where other hosts reach this one; default: the address from which the gateway is reached" },
 };
 #define KNOWN (sizeof known / sizeof known[0])
@@ -121,6 +123,17 @@ htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *al
             break;
         case 'B':
             o->batch = optarg;
+            break;
+        case 'p':
+            s = number(d, "gpus", &o->gpus);
+            break;
+        case 'R':
+            if (o->n_res < sizeof o->res / sizeof o->res[0])
+                o->res[o->n_res++] = optarg;
+            else
+                s = HTC_EUSAGE;
+            if (s != HTC_OK)
+                snprintf(d->error.text, sizeof d->error.text, "--res may be repeated 15 times");
             break;
         case 'h':
             help(d, allowed);

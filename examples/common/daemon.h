@@ -10,7 +10,9 @@ typedef struct htc_daemon_options {
     const char *dir, *config, *slots, *user, *site;
     const char *join, *gateway, *key, *ring, *server, *at; /* of a host that joins, and of its agents */
     const char *batch; /* whose agents are jobs of this batch system */
-    uint64_t    agent;
+    const char *res[15]; /* what it counts: NAME=N */
+    size_t      n_res;
+    uint64_t    agent, gpus;
     uint32_t    slot, uid, gid;
     uint32_t    become;  /* --uid was given */
     uint32_t    confine;
@@ -29,7 +31,7 @@ typedef struct htc_daemon {
 } htc_daemon;
 
 /* Reads the command line. allowed: letters of --dir d, --config c, --slots s, --agent a, --slot n, --user u, --site i,
- * --uid U, --gid G, --confine C, --join J, --gateway g, --key k, --ring r, --server N, --at A, --batch B.
+ * --uid U, --gid G, --confine C, --join J, --gateway g, --key k, --ring r, --server N, --at A, --batch B, --gpus p, --res R.
  * HTC_AGAIN: help or version was printed. */
 htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *allowed, htc_daemon_options *o);
 /* Opens state directory (which exists), configuration and log file (log/NAME.log). */

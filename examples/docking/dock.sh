@@ -15,7 +15,7 @@ sed -e "s/^seed .*/seed $seed 2718281/" \
 autodock4 -p run.dpf -l run.dlg
 grep -q 'Successful Completion' run.dlg
 
-energy=$(sed -n 's/.*Estimated Free Energy of Binding *= *\([-+0-9.][0-9.]*\).*/\1/p' run.dlg | head -n 1)
+energy=$(sed -n 's/.*Estimated Free Energy of Binding *= *\([-+0-9.][0-9.]*\).*/\1/p' run.dlg | sed -n 1p)
 [ -n "$energy" ] || { echo "no binding energy in run.dlg" >&2; exit 1; }
 sed -n 's/^DOCKED: //p' run.dlg > "$out/pose.pdbqt"
 echo "seed $seed energy $energy kcal/mol" > "$out/result.txt"

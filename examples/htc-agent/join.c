@@ -16,16 +16,18 @@
 extern char **environ;
 
 #define PATIENCE (4 * HTC_SECOND)
+#define COUNTED 16 /* of --gpus and --res */
 
 typedef struct joining {
     htc_daemon               *d;
     const htc_daemon_options *o;
     htc_host                 *host;
-    uint32_t                  slots, in, said;
+    uint32_t                  slots, cores, in, said; /* cores: of one job */
     htc_status                refused; /* for good */
     htc_ns                    denied_at, denied_last; /* since when no key was taken, and the last time that none was; 0: one was */
     char                      agent[4200], at[JOIN_ADDRESS_MAX], why[HTC_GATEWAY_HOST_WHY_MAX];
     int                       ssh;
+    htc_gateway_host_emu      emu;
     htc_gateway_host_batch    batch; /* system NULL: agents are processes of this machine */
 } joining;
 
@@ -52,7 +54,9 @@ htc_status join_check(htc_daemon *d, const htc_daemon_options *o)
 htc_status join_own_address(htc_daemon *d, const char *gateway, const char *option, char at[JOIN_ADDRESS_MAX])
 {
     char             host[256], text[80];
-    const char      *colon = strrchr(gateway, ':'), *from = gateway;
+    char             first[300], *from = first;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(gateway, ","), gateway); /* the way to one of several is the way to all */
+    const char      *colon = strrchr(first, ':');
     size_t           len = colon ? (size_t)(colon - from) : 0;
     struct addrinfo  hints = { .ai_socktype = SOCK_DGRAM }, *list = NULL;
     struct sockaddr_storage own;
@@ -92,7 +96,7 @@ static void refused(void *ctx, htc_status why, const char *reason)
         j->refused = wrong(j->d, HTC_EDENIED, hint, reason);
         snprintf(j->d->error.where, sizeof j->d->error.where, "%.120s", j->o->join);
         htc_host_stop(j->host, HTC_EDENIED);
-    } else if (why != HTC_EDENIED && !j->said && !j->in) {
+    } else if (why != HTC_EDENIED && !j->said && !j->in && !j->o->site) { /* started by the system, it says nothing that is in its log */
         j->said = 1;
         fprintf(stderr, "htc-agent: %s: %s: it is tried again\n", j->o->join, reason);
     }
@@ -102,6 +106,8 @@ static void let_in(void *ctx)
 {
     joining *j = ctx;
     j->in = 1;
+    if (j->o->site)
+        return;
     if (j->ssh)
         printf("joined %s with %u slots; agents go to the hosts of %s\n", j->o->join, j->slots, j->batch.hosts);
     else if (j->batch.system)
@@ -163,34 +169,63 @@ static const char *own_program(joining *j)
     return j->agent;
 }
 
-/* What its jobs are, as the configuration says. */
+/* What its jobs are, as the configuration says: [batch], or with --site what the system's own configuration says of that site. */
 static htc_status take_batch(joining *j)
 {
-    const htc_config *c = j->d->config;
-    const char       *system = j->o->batch ? j->o->batch : htc_config_text(c, "batch.system");
+    htc_config_batch c = { .size = sizeof c };
+    htc_status       s = htc_config_batch_get(j->d->config, j->o->site, &c);
+    if (s == HTC_ENOTFOUND)
+        return wrong(j->d, HTC_EUSAGE, "it is for sites with adapter = slurm, sge, ssh or emu", "--site names no site whose agents are jobs");
+    if (s != HTC_OK)
+        return s;
+    const char *system = j->o->batch ? j->o->batch : c.system;
     if (strcmp(system, "none") == 0)
         return HTC_OK;
     j->ssh = strcmp(system, "ssh") == 0;
-    if (!j->o->slots && !j->ssh)
+    if (!j->o->slots && !c.slots && !j->ssh)
         return wrong(j->d, HTC_EUSAGE, "it is how many cores the jobs take at most, all together", "--batch needs --slots N");
-    j->batch = (htc_gateway_host_batch){ .size = sizeof j->batch,
-                                         .system = system,
-                                         .words = htc_config_text(c, "batch.options"),
-                                         .hosts = htc_config_text(c, "batch.hosts")[0] ? htc_config_text(c, "batch.hosts") : NULL,
-                                         .cores = (uint32_t)htc_config_number(c, "batch.cores"),
-                                         .steps = (uint32_t)htc_config_number(c, "batch.steps"),
-                                         .submits_per_s = (uint32_t)htc_config_number(c, "batch.submits_per_s"),
-                                         .time_ns = htc_config_ns(c, "batch.time_s"),
-                                         .drain_ns = htc_config_ns(c, "batch.drain_s"),
-                                         .period_ns = htc_config_ns(c, "batch.period_s") };
+    j->slots = j->o->slots ? j->slots : j->ssh ? 0 : c.slots;
+    j->cores = c.cores;
+    j->emu = (htc_gateway_host_emu){ .size = sizeof j->emu, .clusters = c.emu_clusters, .by_queue = c.emu_by_queue, .service_ns = c.emu_service_ns, .hold = c.emu_hold,
+                                     .hold_rate = c.emu_hold_rate, .fail = c.emu_fail, .seed = c.emu_seed };
+    j->batch = (htc_gateway_host_batch){ .size = sizeof j->batch, .system = system, .words = c.options, .hosts = c.hosts[0] ? c.hosts : NULL, .credentials = c.credentials, .cores = c.cores,
+                                         .steps = c.steps, .submits_per_s = c.submits_per_s, .time_ns = c.time_ns, .drain_ns = c.drain_ns, .period_ns = c.period_ns,
+                                         .running_max = c.running_max, .queued_max = c.queued_max, .emu_cores = j->slots, .emu = &j->emu };
+    return HTC_OK;
+}
+
+/* --gpus and --res. Names are put in place in names. */
+static htc_status take_resources(joining *j, htc_resource list[COUNTED], char names[COUNTED][HTC_RESOURCE_NAME_MAX + 1], size_t *n)
+{
+    *n = 0;
+    if (j->o->gpus > 64 || (j->o->gpus && j->batch.system))
+        return wrong(j->d, HTC_EUSAGE, "GPUs of a batch system's nodes are that system's to give: batch.options", "--gpus takes 1 to 64, of a host whose agents run on it");
+    if (j->o->gpus)
+        list[(*n)++] = (htc_resource){ HTC_RESOURCE_GPU, (uint32_t)j->o->gpus };
+    for (size_t i = 0; i < j->o->n_res; i++) {
+        const char   *word = j->o->res[i], *equals = strchr(word, '=');
+        size_t        len = equals ? (size_t)(equals - word) : 0;
+        char         *end = NULL;
+        unsigned long count = equals ? strtoul(equals + 1, &end, 10) : 0;
+        if (len == 0 || len > HTC_RESOURCE_NAME_MAX || strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_.-") != len || word[0] < 'a' || word[0] > 'z' ||
+            *end || count < 1 || count > 1000000 || strncmp(word, "gpu=", 4) == 0)
+            return wrong(j->d, HTC_EUSAGE, "lower-case letters, digits, _ . and -, a letter first; N from 1 to 1000000", "--res wants NAME=N");
+        memcpy(names[*n], word, len);
+        names[*n][len] = '\0';
+        for (size_t k = 0; k < *n; k++)
+            if (strcmp(list[k].name, names[*n]) == 0)
+                return wrong(j->d, HTC_EUSAGE, "", "--res names one resource twice");
+        list[*n] = (htc_resource){ names[*n], (uint32_t)count };
+        ++*n;
+    }
     return HTC_OK;
 }
 
 static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
 {
     htc_daemon           *d = j->d;
-    char                  node[64], key[4096], ring[4096];
-    htc_joined_options    options = { .size = sizeof options, .node = node, .data = htc_state_path(d->state, HTC_STATE_DATA), .let_in = let_in, .let_in_ctx = j,
+    char                  node[64], system[32], machine[32], key[4096], ring[4096], cache[4200];
+    htc_joined_options    options = { .size = sizeof options, .node = node, .system = system, .machine = machine, .data = htc_state_path(d->state, HTC_STATE_DATA), .let_in = let_in, .let_in_ctx = j,
                                     .keys = keep_hosts, .keys_ctx = j };
     htc_host_options      host_options = { .size = sizeof host_options, .handle_signals = 1 };
     htc_host_keys        *keys = NULL;
@@ -199,12 +234,19 @@ static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
     const char           *args[12] = { "--gateway", j->o->join, "--key", key, "--ring", ring };
     size_t                n = 6;
     htc_gateway_host_options hands_options = { .size = sizeof hands_options, .state_dir = htc_state_dir(d->state), .agent_path = own_program(j),
-                                               .config_path = j->o->config, .environ = (const char *const *)environ, .agent_args = args };
+                                               .config_path = j->o->config, .environ = (const char *const *)environ, .agent_args = args, .objects_dir = cache };
     htc_agent_host_node(&options.memory, &options.cores, node);
-    options.slots = j->slots = j->o->slots ? (uint32_t)strtoul(j->o->slots, NULL, 10) : options.cores;
+    htc_agent_host_machine(system, machine);
+    j->slots = j->o->slots ? (uint32_t)strtoul(j->o->slots, NULL, 10) : options.cores;
     htc_status s = take_batch(j);
+    options.slots = j->slots;
+    htc_resource counted[COUNTED];
+    char         names[COUNTED][HTC_RESOURCE_NAME_MAX + 1];
+    if (s == HTC_OK)
+        s = take_resources(j, counted, names, &options.n_resources);
+    options.resources = counted;
     if (j->batch.system) { /* nodes are other machines than this */
-        options.cores = options.agent_slots = (uint32_t)htc_config_number(d->config, "batch.cores");
+        options.cores = options.agent_slots = j->cores;
         options.memory = 0;
     }
     if (s == HTC_OK && j->o->at)
@@ -219,6 +261,7 @@ static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
         args[n++] = "--server";
         args[n++] = j->o->server;
     }
+    snprintf(cache, sizeof cache, "%.4000s/cache", htc_state_path(d->state, HTC_STATE_DATA));
     hands_options.batch = j->batch.system ? &j->batch : NULL;
     if (s == HTC_OK && (!realpath(j->o->key, key) || !realpath(j->o->ring, ring)))
         s = wrong(d, HTC_EINPUT, "htc keys join makes both", "the files of --key and --ring have to be there");
@@ -227,12 +270,14 @@ static htc_status run(joining *j, htc_gateway_host **hands, htc_joined **joined)
         s = htc_host_create(&d->env, &host_options, &j->host);
     if (s == HTC_OK)
         s = htc_gateway_host_create(&d->env, j->host, &hands_options, hands, &d->error);
-    if (s == HTC_OK && j->ssh && (!j->o->slots || j->slots > j->batch.slots))
+    if (s == HTC_OK && j->ssh && (!j->o->slots || j->slots == 0 || j->slots > j->batch.slots))
         options.slots = j->slots = j->batch.slots;
     if (s == HTC_OK)
         s = htc_host_keys_open(j->host, &ko, &keys, &d->error);
     if (s == HTC_OK)
         s = htc_host_keys_dial(keys, &to, &options.peer, &d->error);
+    options.cache_bytes = htc_config_number(d->config, "data.cache_max");
+    options.fetches = (uint32_t)htc_config_number(d->config, "data.max_concurrent_stage");
     options.agents = j->batch.agents;
     options.count = j->batch.count;
     if (s == HTC_OK)

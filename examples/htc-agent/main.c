@@ -97,15 +97,25 @@ static void find_objects(const htc_daemon_options *o, const char *slot, char *pa
         snprintf(path, room, "%s.objects", slot);
 }
 
-/* htc-fn, which runs function tasks, stands beside this program. NULL: there is none. */
-static const char *find_functions(char *path, size_t room)
+/* htc-fn, which runs function tasks, htc-gang, and htc-transfer, which fetches inputs, stand beside this program. NULL: there is none. */
+static const char *find_beside(const char *name, char *path, size_t room)
 {
     ssize_t n = readlink("/proc/self/exe", path, room);
     char   *slash = n > 0 && (size_t)n < room ? memrchr(path, '/', (size_t)n) : NULL;
-    if (!slash || (size_t)(slash - path) + sizeof "/htc-fn" > room)
+    if (!slash || (size_t)(slash - path) + strlen(name) + 2 > room)
         return NULL;
-    memcpy(slash, "/htc-fn", sizeof "/htc-fn");
+    strcpy(slash + 1, name);
     return access(path, X_OK) == 0 ? path : NULL;
+}
+
+/* What runs containers at its site. */
+static const char *find_container(const htc_daemon *d, const char *site)
+{
+    htc_config_site s = { .size = sizeof s };
+    for (size_t i = 0; i < htc_config_sites(d->config); i++)
+        if (htc_config_site_get(d->config, i, &s) == HTC_OK && strcmp(s.name, site) == 0)
+            return s.container;
+    return "auto";
 }
 
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
@@ -115,7 +125,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
     htc_registry   *policies = NULL;
-    char            slot[4400], node[64], store[300], work[300], functions[4096], objects[4600];
+    char            slot[4400], node[64], system[32], machine[32], store[300], work[300], functions[4096], gang[4096], transfer[4096], objects[4600];
     uint32_t        slots = o->slots ? (uint32_t)strtoul(o->slots, NULL, 10) : 1;
     const char     *pass[257] = { NULL }, *seen[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
@@ -126,10 +136,16 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                        .agent = o->agent,
                                        .slots = slots,
                                        .node = node,
+                                       .system = system,
+                                       .machine = machine,
                                        .kill_after_ns = htc_config_ns(d->config, "agent.kill_after_s"),
                                        .orphan_after_ns = htc_config_ns(d->config, "agent.orphan_after_s"),
                                        .cache_bytes = htc_config_number(d->config, "data.cache_max"),
-                                       .stage_retry = (uint32_t)htc_config_number(d->config, "data.stage_retry") };
+                                       .brings = o->gateway != NULL,
+                                       .shares = o->gateway && strcmp(htc_config_text(d->config, "data.output"), "shared") == 0,
+                                       .outputs = htc_config_text(d->config, "data.output_dir"),
+                                       .stage_retry = (uint32_t)htc_config_number(d->config, "data.stage_retry"),
+                                       .io_backoff_ns = htc_config_ns(d->config, "data.io_backoff_ms") };
     htc_host_options       host_options = { .size = sizeof host_options, .handle_signals = 1 };
     htc_agent_host_options hands_options = { .size = sizeof hands_options,
                                              .slot_dir = slot,
@@ -140,15 +156,27 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .env_pass = pass,
                                              .environ = (const char *const *)environ,
                                              .confine = o->confine,
+                                             .container = find_container(d, o->site),
                                              .confined_paths = seen,
                                              .slots = slots,
                                              .slots_max = (uint32_t)htc_config_number(d->config, "agent.slots_max"),
-                                             .functions = find_functions(functions, sizeof functions),
+                                             .functions = find_beside("htc-fn", functions, sizeof functions),
+                                             .gang = find_beside("htc-gang", gang, sizeof gang),
                                              .objects_dir = objects,
+                                             .transfer = find_beside("htc-transfer", transfer, sizeof transfer),
+                                             .url_max = htc_config_number(d->config, "data.url_max"),
+                                             .url_connect = htc_config_ns(d->config, "data.url_connect_s"),
+                                             .url_stall = htc_config_ns(d->config, "data.url_stall_s"),
+                                             .url_ca = htc_config_text(d->config, "data.url_ca"),
+                                             .url_proxy = htc_config_text(d->config, "data.url_proxy"),
+                                             .stall = htc_config_ns(d->config, "monitor.stall_s"),
+                                             .link_min = htc_config_number(d->config, "data.link_min"),
+                                             .stages_max = (uint32_t)htc_config_number(d->config, "data.max_concurrent_stage"),
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     snprintf(slot, sizeof slot, "%s/%s.%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->site, o->slot);
     find_objects(o, slot, objects, sizeof objects);
     htc_agent_host_node(&options.memory, &options.cores, node);
+    htc_agent_host_machine(system, machine);
     int        lock = -1; /* goes to the executor, or with this process */
     htc_status s = take_slot(d, o, slot, &lock);
     hands_options.lock = &lock;
@@ -184,7 +212,7 @@ int main(int argc, char **argv)
     htc_daemon         d = { .name = "htc-agent" };
     htc_daemon_options o = { 0 };
     char               at[JOIN_ADDRESS_MAX];
-    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcansuiUGCJgkrNAB", &o);
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcansuiUGCJgkrNABpR", &o);
     if (s == HTC_OK && o.join) {
         o.create = 1;
         s = join_check(&d, &o);
@@ -202,10 +230,14 @@ int main(int argc, char **argv)
         snprintf(d.error.text, sizeof d.error.text, "--batch goes with --join");
         s = HTC_EUSAGE;
     }
-    if (!o.site)
+    if (s == HTC_OK && (o.gpus || o.n_res) && !o.join) {
+        snprintf(d.error.text, sizeof d.error.text, "--gpus and --res go with --join: of the gateway's machine its configuration says them");
+        s = HTC_EUSAGE;
+    }
+    if (!o.site && !o.join)
         o.site = "local";
     char log[160];
-    snprintf(log, sizeof log, "agent-%.127s.%u", o.site, o.slot); /* one agent a slot: nobody else writes there */
+    snprintf(log, sizeof log, "agent-%.127s.%u", o.site ? o.site : "", o.slot); /* one agent a slot: nobody else writes there */
     if (o.join)
         snprintf(log, sizeof log, "joined");
     if (s == HTC_OK)

@@ -1,6 +1,7 @@
 /* htc-gateway: the role of include/htcsched/gateway.h in the live host. */
 #include "daemon.h"
 
+#include "htcsched/agent_host.h"
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"
 #include "htcsched/metrics_host.h"
@@ -44,10 +45,11 @@ static htc_status set_slots(htc_daemon *d, const char *slots)
     return htc_config_set(d->config, key, slots, &d->error);
 }
 
-/* Hosts that join, and their agents. */
+/* Hosts that join, and their agents; users on other machines. */
 static htc_status listen_to_hosts(htc_daemon *d, htc_host_keys *keys)
 {
-    htc_host_keys_listen_options o = { .size = sizeof o, .address = htc_config_text(d->config, "server.join"), .port = 4, .accept = 1u << HTC_KEY_HOST };
+    htc_host_keys_listen_options o = { .size = sizeof o, .address = htc_config_text(d->config, "server.join"), .port = 4,
+                                       .accept = 1u << HTC_KEY_HOST | 1u << HTC_KEY_USER };
     return keys ? htc_host_keys_listen(keys, &o, NULL, &d->error) : HTC_OK;
 }
 
@@ -76,7 +78,8 @@ static htc_status listen_all(htc_daemon *d, htc_host *host, htc_host_keys *keys,
 /* The page for users. */
 static htc_status listen_to_browsers(htc_daemon *d, htc_host *host)
 {
-    htc_host_portal_options o = { .size = sizeof o, .address = htc_config_text(d->config, "server.portal"), .port = 5 };
+    htc_host_portal_options o = { .size = sizeof o, .address = htc_config_text(d->config, "server.portal"), .port = 5,
+                                  .origin = htc_config_text(d->config, "server.portal_origin") };
     return o.address[0] && strcmp(o.address, "off") != 0 ? htc_host_listen_portal(host, &o, NULL, &d->error) : HTC_OK;
 }
 
@@ -112,13 +115,29 @@ static htc_status settle_people(htc_daemon *d, htc_gateway_options *o, char why[
     return HTC_OK;
 }
 
+/* Several gateways on one store: who this one is, and where what is uploaded is kept. */
+static htc_status settle_others(htc_daemon *d, htc_gateway_options *o, htc_gateway_host_options *hands, char host[65], char data_id[HTC_GATEWAY_HOST_DATA_ID])
+{
+    const char *shared = htc_config_text(d->config, "data.shared");
+    if (gethostname(host, 64) != 0)
+        host[0] = '\0';
+    host[64] = '\0';
+    o->name = host;
+    o->data_id = data_id;
+    data_id[0] = '\0';
+    if (!shared[0])
+        return HTC_OK;
+    hands->data_dir = shared;
+    return htc_gateway_host_data_id(shared, data_id, &d->error);
+}
+
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
     htc_host                *host = NULL;
     htc_host_keys           *keys = NULL;
     htc_gateway_host        *hands = NULL;
     htc_gateway             *gateway = NULL;
-    char                     agent[4200], name[64], token[HTC_STATE_TOKEN_LEN + 1], why[HTC_GATEWAY_HOST_WHY_MAX];
+    char                     system[32], machine[32], host_name[65], data_id[HTC_GATEWAY_HOST_DATA_ID], outputs_id[HTC_GATEWAY_HOST_DATA_ID] = "", agent[4200], name[64], token[HTC_STATE_TOKEN_LEN + 1], why[HTC_GATEWAY_HOST_WHY_MAX];
     htc_gateway_options      options = { .size = sizeof options };
     uint32_t                 connections = (uint32_t)htc_config_number(d->config, "server.connections_max");
     uint32_t                 strangers = (uint32_t)htc_config_number(d->config, "server.strangers_max");
@@ -137,15 +156,25 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                                .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     htc_status               s = settle_people(d, &options, why);
     hands_options.apart = options.apart;
+    hands_options.mail_command = htc_config_text(d->config, "server.mail_command");
+    options.mail = hands_options.mail_command[0] != '\0';
+    if (s == HTC_OK)
+        s = settle_others(d, &options, &hands_options, host_name, data_id);
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
         s = htc_gateway_host_create(&d->env, host, &hands_options, &hands, &d->error);
+    if (s == HTC_OK && strcmp(htc_config_text(d->config, "data.output"), "shared") == 0)
+        s = htc_gateway_host_outputs(hands, &options.outputs, outputs_id, &d->error);
+    options.outputs_id = outputs_id;
     if (s == HTC_OK)
         s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 3, &options.store_peer,
                                &d->error);
     if (s == HTC_OK && htc_config_text(d->config, "server.join")[0])
         s = htc_daemon_keys(d, host, 1, &keys);
+    htc_agent_host_machine(system, machine);
+    options.system = system;
+    options.machine = machine;
     options.hosts = keys ? tell_hosts : NULL;
     options.hosts_ctx = keys;
     if (s == HTC_OK)

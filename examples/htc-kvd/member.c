@@ -53,7 +53,7 @@ static const char usage[] = /* in two, for no compiler has to take longer ones *
     "                        With --proxy: unix:PATH, where its clients come\n"
     "  --proxy ADDRESS       keep nothing, and pass the requests of many clients on to the store whose member answers there (unix:PATH or\n"
     "                        tcp://[NAME@]HOST:PORT, for that --key and --ring; several members of it with commas between), those that\n"
-    "                        wait together in one message. Clients come at --at and --listen; with no option of a store\n"
+    "                        wait together in one message; or on to etcd://HOST:PORT or redis://HOST:PORT. Clients come at --at and --listen; with no option of a store\n"
     "";
 static const char usage_more[] =
     "  --namespace NAME=strong[:WORD,...]\n"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "htcsched/kv_bridge.h"
 #include "htcsched/kv_proxy.h"
 #include "htcsched/version.h"
 #include "join.h"
@@ -15,6 +16,12 @@ typedef struct proxy {
     htc_kv_proxy *machine;
     uint32_t      stores[HTC_KV_PROXY_STORES_MAX], count;
 } proxy;
+
+/* A store of others: its clients come to a bridge. */
+static int is_bridge(const char *address)
+{
+    return strncmp(address, "redis://", 8) == 0 || strncmp(address, "redis+unix:", 11) == 0 || strncmp(address, "etcd://", 7) == 0;
+}
 
 htc_status proxy_check(const member *m)
 {
@@ -108,7 +115,7 @@ static void show(void *ctx, htc_metrics *metrics)
         htc_host_keys_metrics(p->m->keys, metrics);
 }
 
-static htc_status listen_all(proxy *p)
+static htc_status listen_all(proxy *p, void (*page)(void *ctx, htc_metrics *metrics))
 {
     member                      *m = p->m;
     member_address               at = { .id = 0 };
@@ -119,7 +126,7 @@ static htc_status listen_all(proxy *p)
     if (s == HTC_OK && m->o.listen)
         s = htc_host_keys_listen(m->keys, &lo, &m->secure_port, &m->d->error);
     if (s == HTC_OK)
-        s = member_listen(m, LISTEN_METRICS, show, p);
+        s = member_listen(m, LISTEN_METRICS, page, p);
     if (s == HTC_ELOCKED && m->d->error.hint[0] == 0)
         snprintf(m->d->error.hint, sizeof m->d->error.hint, "end the other one, or take another address");
     return s;
@@ -140,6 +147,38 @@ static void say_ready(const member *m)
     fflush(stdout);
 }
 
+static void bridge_show(void *ctx, htc_metrics *metrics)
+{
+    (void)ctx;
+    htc_metrics_family(metrics, HTC_METRIC_INFO, "htc_kv_member", "", "Which program this is, and how it keeps records.");
+    htc_metrics_value(metrics, (htc_metric_label[]){ { "engine", htc_bytes_of("none") }, { "version", htc_bytes_of(HTC_VERSION) } }, 2, 1);
+}
+
+static htc_status bridge_serve(proxy *p)
+{
+    member               *m = p->m;
+    htc_kv_bridge        *bridge = NULL;
+    htc_store            *store = NULL;
+    htc_kv_bridge_options o = { .size = sizeof o, .connections_max = CONNECTIONS_MAX };
+    htc_store_options     so = { .size = sizeof so, .address = m->o.proxy, .durable = 1 };
+    htc_status            s = htc_store_open(&m->d->env, &so, &store, &m->d->error);
+    if (s == HTC_OK)
+        s = htc_kv_bridge_attach(m->host, store, &m->d->error);
+    if (s == HTC_OK)
+        s = htc_kv_bridge_create(&m->d->env, &o, &bridge);
+    if (s == HTC_OK)
+        s = listen_all(p, bridge_show);
+    if (s == HTC_OK) {
+        say_ready(m);
+        s = htc_host_run(m->host, htc_kv_bridge_ops(), bridge);
+    }
+    htc_host_destroy(m->host);
+    m->host = NULL;
+    htc_store_close(store);
+    htc_kv_bridge_destroy(bridge);
+    return s;
+}
+
 htc_status proxy_serve(member *m)
 {
     proxy            p = { .m = m };
@@ -149,13 +188,15 @@ htc_status proxy_serve(member *m)
     htc_status s = htc_host_create(&m->d->env, &ho, &m->host);
     if (s == HTC_OK)
         s = open_keys(m);
+    if (s == HTC_OK && is_bridge(m->o.proxy))
+        return bridge_serve(&p);
     if (s == HTC_OK)
         s = dial_all(&p);
     htc_kv_proxy_options o = { .size = sizeof o, .stores = p.stores, .store_count = p.count, .connections_max = CONNECTIONS_MAX };
     if (s == HTC_OK)
         s = htc_kv_proxy_create(&m->d->env, &o, &p.machine);
     if (s == HTC_OK)
-        s = listen_all(&p);
+        s = listen_all(&p, show);
     if (s == HTC_OK) {
         say_ready(m);
         s = htc_host_run(m->host, htc_kv_proxy_ops(), p.machine);

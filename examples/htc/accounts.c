@@ -88,7 +88,7 @@ static htc_status get_password(cli *c, const char *file, const char *user, uint3
     return HTC_OK;
 }
 
-/* UID:GID, UID or the name of an account of this machine. text NULL: an account of the user's own name, if root's system. */
+/* UID:GID, UID or the name of an account of this machine. text NULL: an account of the user's own name, if root's system is here. */
 static htc_status find_uid(cli *c, const char *text, const char *name, json_t *request)
 {
     struct stat    st;
@@ -96,7 +96,7 @@ static htc_status find_uid(cli *c, const char *text, const char *name, json_t *r
     uintmax_t      uid = text ? strtoumax(text, &end, 10) : 0, gid = 0;
     int            number = text && end != text && (*end == ':' || !*end);
     struct passwd *account = NULL;
-    if (!text && (stat(c->dir, &st) != 0 || st.st_uid != 0 || !(account = getpwnam(name))))
+    if (!text && (c->gateway || stat(c->dir, &st) != 0 || st.st_uid != 0 || !(account = getpwnam(name))))
         return HTC_OK;
     if (number && *end == ':') {
         const char *from = end + 1;

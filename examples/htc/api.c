@@ -23,11 +23,25 @@ static double answer_s(const cli *c)
     return c->timeout_s > 0 ? c->timeout_s : ANSWER_S;
 }
 
+/* Of several the one that serves: a lost connection may be followed by one to another. */
+static htc_status open_gateway(cli *c, double hello_s)
+{
+    htc_status s = htc_access_client(c->access, time_ns(hello_s) + 1, &c->client, &c->error);
+    if (s == HTC_ETIMEDOUT)
+        snprintf(c->error.hint, sizeof c->error.hint, "nothing was asked; is the gateway stopped, or its host away?");
+    return s;
+}
+
 static htc_status open_client(cli *c)
 {
-    htc_status s = token_find(c);
+    htc_status s = system_look(c);
+    if (s == HTC_OK)
+        s = token_find(c);
     if (s != HTC_OK || c->client)
         return s;
+    double hello_s = answer_s(c) < 10 ? answer_s(c) : 10;
+    if (c->gateway)
+        return open_gateway(c, hello_s);
     htc_state *state;
     htc_error  e = { 0 };
     s = htc_state_open(&plain, c->dir, 0, &state, &e);
@@ -43,7 +57,6 @@ static htc_status open_client(cli *c)
         s == HTC_OK ? must_dup(htc_state_path(state, HTC_STATE_GATEWAY_SOCKET)) : must_print("%s/gateway.sock", c->dir);
     if (s == HTC_OK)
         htc_state_close(state);
-    double             hello_s = answer_s(c) < 10 ? answer_s(c) : 10;
     htc_client_options options = { .size = sizeof options, .path = path, .user = c->user, .token = c->token,
                                    .timeout_ns = time_ns(hello_s) + 1 };
     s = htc_client_open(&plain, &options, &c->client, &c->error);
@@ -108,9 +121,9 @@ static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json
         c->silent = s == HTC_ETIMEDOUT;
         c->unanswered = s == HTC_ETIMEDOUT || s == HTC_EUNREACHABLE || s == HTC_ECLOSED;
         if (s == HTC_ETIMEDOUT)
-            cli_error(c, s, c->dir, "is it stopped, or its store? --timeout waits longer", "the gateway does not answer within %.3g s",
+            cli_error(c, s, SYSTEM_OF(c), "is it stopped, or its store? --timeout waits longer", "the gateway does not answer within %.3g s",
                       timeout_s > 0 ? timeout_s : answer_s(c));
-        if (s != HTC_ETIMEDOUT) { /* the next request dials again */
+        if (s != HTC_ETIMEDOUT || c->gateway) { /* the next request dials again: another one may serve by then */
             htc_client_close(c->client);
             c->client = NULL;
         }
@@ -126,6 +139,10 @@ static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json
     if (error[0]) {
         s = htc_status_from_name(error);
         take_error_object(c, o, s);
+        if (s == HTC_EUNREACHABLE && c->gateway) { /* it serves no more: another one may */
+            htc_client_close(c->client);
+            c->client = NULL;
+        }
         json_decref(o);
         return s;
     }
@@ -133,9 +150,21 @@ static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json
     return HTC_OK;
 }
 
+/* Nobody has heard of the request. */
+static int was_not_sent(const cli *c, htc_status s)
+{
+    return !c->unanswered && (s == HTC_EUNREACHABLE || s == HTC_ECLOSED || (s == HTC_ETIMEDOUT && !c->client));
+}
+
 htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer)
 {
-    htc_status s = ask_once(c, request, timeout_s, answer);
+    double     until = now_s() + (c->gateway ? answer_s(c) : 0);
+    htc_error  before = c->error;
+    htc_status s;
+    while ((s = ask_once(c, request, timeout_s, answer)) != HTC_OK && was_not_sent(c, s) && now_s() < until)
+        pause_ms(200);
+    if (s == HTC_OK)
+        c->error = before;
     json_decref(request);
     if (s != HTC_OK && c->unanswered)
         snprintf(c->error.hint, sizeof c->error.hint,
@@ -143,18 +172,25 @@ htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer)
     return s;
 }
 
+/* One that does not answer may have been followed by another one. */
+static int has_others(const cli *c)
+{
+    return c->gateway && strchr(c->gateway, ',');
+}
+
 htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s, json_t **answer)
 {
-    double     until = now_s() + patience_s;
+    double     until = now_s() + (c->timeout_s > 0 && c->timeout_s < patience_s ? c->timeout_s : patience_s);
     unsigned   pause = 50;
     htc_error  before = c->error; /* of attempts that failed nobody hears if one succeeds */
     htc_status s;
     for (;;) {
         s = ask_once(c, request, timeout_s, answer);
-        if ((s != HTC_ECLOSED && s != HTC_EUNREACHABLE && s != HTC_EBUSY && s != HTC_AGAIN) || c->nowhere ||
+        if ((s != HTC_ECLOSED && s != HTC_EUNREACHABLE && s != HTC_EBUSY && s != HTC_AGAIN && (s != HTC_ETIMEDOUT || !has_others(c))) || c->nowhere ||
             now_s() >= until)
             break;
-        pause_ms(pause);
+        double left_ms = (until - now_s()) * 1e3;
+        pause_ms(left_ms < pause ? (unsigned)(left_ms > 0 ? left_ms : 0) + 1 : pause);
         pause = pause < 800 ? pause * 2 : 1000;
     }
     if (s == HTC_OK)
@@ -185,6 +221,40 @@ htc_status api_upload(cli *c, const char *path, char hex[65], progress *p)
         htc_content_hex(hash, hex);
     else if (s == HTC_ETIMEDOUT || s == HTC_EUNREACHABLE)
         snprintf(c->error.hint, sizeof c->error.hint, "nothing was submitted yet; the same command may be given again");
+    if (s != HTC_OK && !c->error.where[0])
+        snprintf(c->error.where, sizeof c->error.where, "%s", path);
+    return s;
+}
+
+/* As one content, which is made in a file without a name. */
+htc_status api_upload_tree(cli *c, const char *path, char hex[65], progress *p)
+{
+    uint8_t    hash[32];
+    htc_status s = open_client(c);
+    if (s != HTC_OK)
+        return s;
+    const char *tmp = getenv("TMPDIR");
+    FILE       *f = NULL;
+    int         fd = open(tmp && tmp[0] ? tmp : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && (f = tmpfile()))
+        fd = fileno(f);
+    if (fd < 0)
+        return cli_error(c, HTC_EIO, path, "TMPDIR names the directory", "cannot make a temporary file: %s", strerror(errno));
+    progress_say(p, "reading %s", path);
+    s = htc_content_tree(path, fd, &c->error);
+    struct stat st = { 0 };
+    if (s == HTC_OK && fstat(fd, &st) == 0)
+        progress_say(p, "uploading %s (%s)", path, show_size((double)st.st_size).s);
+    if (s == HTC_OK)
+        s = htc_client_upload(c->client, fd, hash, &c->error);
+    if (f)
+        fclose(f);
+    else
+        close(fd);
+    if (s == HTC_OK)
+        htc_content_hex(hash, hex);
+    else if (s == HTC_EPATH && !c->error.hint[0])
+        snprintf(c->error.hint, sizeof c->error.hint, "make it a relative link to something in the directory, or a copy");
     if (s != HTC_OK && !c->error.where[0])
         snprintf(c->error.where, sizeof c->error.where, "%s", path);
     return s;

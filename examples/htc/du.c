@@ -47,7 +47,7 @@ static void take_job(holdings *h, const json_t *job)
     json_array_append_new(h->jobs, kept);
 }
 
-static htc_status gather(cli *c, const char *selector, holdings *h)
+static htc_status gather(cli *c, const char *selector, json_t *filter, holdings *h)
 {
     uint64_t   before = 0;
     json_t    *answer, *job;
@@ -59,6 +59,8 @@ static htc_status gather(cli *c, const char *selector, holdings *h)
         json_t *r = json_pack("{s:s, s:i}", "op", "du", "limit", PAGE);
         if (selector)
             j_add(&r, "id", selector);
+        if (r && filter)
+            json_object_update(r, filter);
         if (before)
             json_object_set_new(r, "before", json_integer((json_int_t)before));
         s = api_ask(c, r, 0, 30, &answer);
@@ -132,16 +134,20 @@ htc_status run_du(cli *c, int argc, char **argv)
 {
     uint32_t       jobs = 0;
     words          w;
-    const opt      opts[] = { { "jobs", 0, OPT_FLAG, &jobs, NULL, "a line for each job, not for each user" } };
+    job_filter     f = { 0 };
+    const opt      opts[] = { { "jobs", 0, OPT_FLAG, &jobs, NULL, "a line for each job, not for each user" }, FILTER_OPTIONS(f) };
+    json_t        *filter = NULL;
     const command *cmd = find_command("du");
     holdings       h = { json_array(), json_object() };
     json_t        *total = NULL;
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 0, 1);
     if (s == HTC_OK)
-        s = gather(c, w.count ? w.at[0] : NULL, &h);
-    if (s == HTC_OK && w.count == 0 && !c->user) {
+        s = filter_request(c, &f, &filter);
+    if (s == HTC_OK)
+        s = gather(c, w.count ? w.at[0] : NULL, filter, &h);
+    if (s == HTC_OK && w.count == 0 && !c->user && !filter) {
         s = api_ask(c, json_pack("{s:s, s:b}", "op", "du", "total", 1), 0, 30, &total);
         s = s == HTC_EDENIED ? HTC_OK : s; /* the operator's to know */
     }
@@ -156,6 +162,7 @@ htc_status run_du(cli *c, int argc, char **argv)
         if (!c->json && total)
             print_total(total);
     }
+    json_decref(filter);
     json_decref(total);
     json_decref(h.jobs);
     json_decref(h.users);

@@ -5,6 +5,7 @@
  * million outputs take no more memory than a page of them, beside up to 32 bytes a name where patterns could make two meet. */
 #include "below.h"
 #include "htc.h"
+#include "htcsched/script.h"
 #include "places.h"
 #include "tar.h"
 
@@ -33,7 +34,9 @@ typedef struct fetch {
     char       *example; /* of those that were renamed */
     htc_error   first;   /* of those that are lost */
     int         stop;    /* nothing more can be written */
+    uint32_t    failed;  /* only tasks that failed */
     const char *user, *name;
+    htc_array   numbers; /* of its array; count 0: it has none */
     FILE       *manifest;
     below_file  manifest_at; /* directory form */
 } fetch;
@@ -56,16 +59,29 @@ static const char *pattern_of(const fetch *f, const char *name)
     return pattern ? pattern : "";
 }
 
+/* What a pattern calls a task: its index, or its number in the array; an array comes before all other sources. */
+static uint64_t number_of(const fetch *f, uint64_t index)
+{
+    uint64_t each = f->numbers.count ? f->count / f->numbers.count : 0;
+    return each ? htc_array_at(&f->numbers, index / each) : index;
+}
+
+/* Several tasks of one number are told apart by their folders. */
+static int tells_tasks_apart(const fetch *f, const char *pattern)
+{
+    return f->count == 1 || (pattern_names_task(pattern) && (f->numbers.count == 0 || f->numbers.count == f->count));
+}
+
 /* Where an output is wanted, relative to the result set: its pattern, else INDEX/NAME. A pattern that would give many tasks
  * one name counts within each task's folder, so that none takes another's place. */
 static char *wanted_place(fetch *f, uint64_t index, const char *name)
 {
-    const pattern_values v = { f->job, index, f->user, f->name };
+    const pattern_values v = { f->job, number_of(f, index), f->user, f->name };
     const char          *pattern = pattern_of(f, name);
     char                *expanded = NULL, *place;
     if (!pattern[0] || pattern_expand(f->c, pattern, &v, &expanded) != HTC_OK)
         return must_print("%" PRIu64 "/%s", index, name);
-    if (f->count == 1 || pattern_names_task(pattern))
+    if (tells_tasks_apart(f, pattern))
         return expanded;
     place = must_print("%" PRIu64 "/%s", index, expanded);
     free(expanded);
@@ -397,28 +413,45 @@ static htc_status lose_list(fetch *f, const json_t *result)
 
 #define AHEAD_BYTES (64 << 10)
 
-/* Small outputs that come next are asked for already; not those that seem to be there. *asked: up to which that is done. */
-static void ask_ahead(const fetch *f, const json_t *result, const json_t *outputs, size_t from, size_t *asked)
+/* Small outputs that come next are asked for already, those of the tasks that follow in the answer too; not those that seem to be there. */
+typedef struct ahead {
+    const json_t *results;
+    size_t        result, output; /* the next one to ask for */
+    uint64_t      asked, done;    /* outputs before that one; that are fetched */
+} ahead;
+
+static void ask_for(const fetch *f, const json_t *result, const json_t *o)
 {
     struct stat st;
-    size_t      i = *asked > from ? *asked : from;
-    for (; i < from + HTC_CLIENT_AHEAD_MAX && i < json_array_size(outputs); i++) {
-        const json_t *o = json_array_get(outputs, i);
-        const char   *name = j_str(o, "name");
-        uint64_t      size = j_u64(o, "size");
-        char         *place = must_print("%" PRIu64 "/%s", j_u64(result, "index"), name);
-        if (strcmp(j_str(o, "type"), "f") == 0 && json_object_get(o, "hash") && size && size <= AHEAD_BYTES && !pattern_of(f, name)[0] &&
-            (f->tar || fstatat(f->top, place, &st, AT_SYMLINK_NOFOLLOW) != 0))
-            api_ahead(f->c, f->job, j_u64(result, "index"), (uint32_t)j_u64(result, "attempt"), name);
-        free(place);
-    }
-    *asked = i;
+    const char *name = j_str(o, "name");
+    uint64_t    size = j_u64(o, "size");
+    if (strcmp(j_str(o, "type"), "f") != 0 || !json_object_get(o, "hash") || !size || size > AHEAD_BYTES || pattern_of(f, name)[0])
+        return;
+    char *place = must_print("%" PRIu64 "/%s", j_u64(result, "index"), name);
+    if (f->tar || fstatat(f->top, place, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        api_ahead(f->c, f->job, j_u64(result, "index"), (uint32_t)j_u64(result, "attempt"), name);
+    free(place);
 }
 
-static htc_status fetch_result(fetch *f, const json_t *result)
+static void ask_ahead(const fetch *f, ahead *a)
+{
+    while (a->asked < a->done + HTC_CLIENT_AHEAD_MAX && a->result < json_array_size(a->results)) {
+        const json_t *result = json_array_get(a->results, a->result), *outputs = json_object_get(result, "outputs");
+        if (a->output >= json_array_size(outputs)) {
+            a->result++;
+            a->output = 0;
+            continue;
+        }
+        if (a->asked++ >= a->done)
+            ask_for(f, result, json_array_get(outputs, a->output));
+        a->output++;
+    }
+}
+
+static htc_status fetch_result(fetch *f, const json_t *result, ahead *a)
 {
     json_t    *output;
-    size_t     i, asked = 0;
+    size_t     i;
     htc_status s = HTC_OK;
     if (f->begun && f->index != j_u64(result, "index"))
         s = end_entry(f);
@@ -429,9 +462,9 @@ static htc_status fetch_result(fetch *f, const json_t *result)
     for (int named = 0; named < 2; named++) /* a pattern takes no place from a file of its task */
         json_array_foreach(json_object_get(result, "outputs"), i, output)
             if (s == HTC_OK && (pattern_of(f, j_str(output, "name"))[0] != '\0') == named) {
-                if (!named)
-                    ask_ahead(f, result, json_object_get(result, "outputs"), i, &asked);
+                ask_ahead(f, a);
                 s = fetch_output(f, result, output);
+                a->done++;
             }
     return s;
 }
@@ -443,13 +476,14 @@ static htc_status fetch_all(fetch *f, const char *selector)
     while (more) {
         json_t    *answer, *result, *next;
         size_t     i;
-        htc_status s = api_ask(f->c, json_pack("{s:s, s:s, s:I, s:I}", "op", "results", "id", selector, "from", (json_int_t)from,
-                                               "from_output", (json_int_t)from_output), 0, 60, &answer);
+        htc_status s = api_ask(f->c, json_pack("{s:s, s:s, s:I, s:I, s:b}", "op", "results", "id", selector, "from", (json_int_t)from,
+                                               "from_output", (json_int_t)from_output, "failed", (int)f->failed), 0, 60, &answer);
         if (s != HTC_OK)
             return s;
-        json_array_foreach(json_object_get(answer, "results"), i, result)
+        ahead a = { .results = json_object_get(answer, "results") };
+        json_array_foreach(a.results, i, result)
         {
-            s = fetch_result(f, result);
+            s = fetch_result(f, result, &a);
             if (s != HTC_OK) {
                 json_decref(answer);
                 return s;
@@ -593,18 +627,22 @@ static void say_fetched(fetch *f, const char *where)
 htc_status run_fetch(cli *c, int argc, char **argv)
 {
     const char *to = NULL, *archive = NULL, *output = NULL, *error_output = NULL;
+    uint32_t    failed = 0;
+    job_filter  filter = { 0 };
     words       w;
     const opt   opts[] = {
           { "to", 0, OPT_TEXT, &to, "DIR", "into this directory (job-ID)" },
           { "tar", 0, OPT_TEXT, &archive, "FILE", "as one archive; - is standard output" },
           { "output", 'o', OPT_TEXT, &output, "PATTERN", "name of standard output (INDEX/stdout, or the job's own)" },
           { "error", 'e', OPT_TEXT, &error_output, "PATTERN", "name of standard error" },
+          { "failed", 0, OPT_FLAG, &failed, NULL, "only of tasks that failed" },
+          FILTER_OPTIONS(filter),
     };
     const command *cmd = find_command("fetch");
     selection      sel = { 0 };
     json_t        *job = NULL;
     char          *own = NULL;
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 4, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 1, 1);
     if (s == HTC_OK && to && archive)
@@ -612,7 +650,7 @@ htc_status run_fetch(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = patterns_check(c, output, error_output);
     if (s == HTC_OK)
-        s = selection_settle(c, w.at[0], &sel);
+        s = selection_settle_of(c, w.at[0], &filter, &sel);
     if (s == HTC_OK)
         s = api_one_job(c, &sel, &job);
     if (s == HTC_OK && (output || error_output))
@@ -623,8 +661,11 @@ htc_status run_fetch(cli *c, int argc, char **argv)
                     .count = j_u64(job, "count"),
                     .user = j_str(job, "user"),
                     .name = j_str(job, "name"),
+                    .failed = failed,
+                    .numbers = { .size = sizeof f.numbers },
                     .output = output ? output : j_str(job, "output"),
                     .error_output = error_output ? error_output : j_str(job, "error_output") };
+        (void)htc_array_parse(j_str(job, "array"), &f.numbers, NULL); /* "": it has none */
         progress_begin(&f.p, c);
         if (!to && !archive)
             own = must_print("job-%" PRIu64, f.job);

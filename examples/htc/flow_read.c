@@ -68,10 +68,10 @@ static htc_status range_of_sizes(flow_call *k, const char *text, uint64_t *low, 
     htc_status s;
     if (colon)
         *colon = '\0';
-    s = parse_size(copy, low);
+    s = htc_command_size(copy, low);
     *high = *low;
     if (s == HTC_OK && colon)
-        s = parse_size(colon + 1, high);
+        s = htc_command_size(colon + 1, high);
     free(copy);
     return s != HTC_OK || *high < *low ? cli_error(k->c, HTC_EUSAGE, "--data", "1M, or 0:10M for any size between", "'%.40s' is no size", text) : HTC_OK;
 }

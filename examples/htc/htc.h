@@ -6,6 +6,7 @@
 #ifndef HTC_EXAMPLES_HTC_H
 #define HTC_EXAMPLES_HTC_H
 
+#include "htcsched/access.h"
 #include "htcsched/client.h"
 #include "htcsched/status.h"
 #include "htcsched/work.h"
@@ -19,6 +20,9 @@
 typedef struct cli {
     const char *program; /* argv[0], to find the daemons beside it */
     const char *dir;     /* state directory */
+    const char *gateway; /* addresses of gateways on other machines, which are asked instead of that of the directory; NULL: none */
+    const char *said_dir, *said_gateway; /* --dir, --gateway */
+    htc_access *access;  /* the way there */
     const char *user;    /* act for this user, or NULL */
     const char *token_file;
     uint32_t    json;      /* --json: one JSON value on stdout */
@@ -79,15 +83,12 @@ typedef struct words {
 
 /* Reads argv[1..] of the command by its table (and the options that every command has). HTC_AGAIN: help was printed. */
 htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const opt *opts, size_t n, words *rest);
+htc_status opt_set(cli *c, const opt *o, const char *value); /* as if the command line had it */
+int        opt_is_set(const opt *o);                           /* 0: as it was, or a list */
 void       words_add(words *w, const char *word);
 void       words_free(words *w);
-/* "D-HH:MM:SS", "HH:MM:SS", "MM:SS", "MM", "90s", "5m", "2h", "1d" -> seconds; HTC_EUSAGE. */
-/* unit: of a number alone, in seconds. */
-htc_status parse_duration(const char *text, double unit, double *seconds);
 /* At most 292 years, the longest there is. */
 htc_ns time_ns(double seconds);
-/* "4G", "512M", "100K", "1T", "4096" (MiB, as people of batch systems expect), "900B" -> bytes; HTC_EUSAGE. */
-htc_status parse_size(const char *text, uint64_t *bytes);
 /* For commands with commands of their own. Options may stand before the inner one (htc --dir X kv get a): it is moved to the front,
  * and answered; NULL: there is none. */
 const char *bring_forward(int argc, char **argv);
@@ -146,7 +147,21 @@ void j_add(json_t **request, const char *key, const char *word);
 void put_json(cli *c, const json_t *value); /* the one value of --json */
 
 /* What "last", "all" or a number means from now on, however many requests follow and whatever is submitted meanwhile. */
+/* Which jobs of "all" and "last": as the options say; NULL: any. */
+typedef struct job_filter {
+    const char *state, *name, *since, *until;
+} job_filter;
+
+#define FILTER_BY_TIME(f)                                                                                                \
+    { "name", 0, OPT_TEXT, &(f).name, "PATTERN", "of last or all: jobs of such a name, with * and ?" },                  \
+        { "since", 0, OPT_TEXT, &(f).since, "TIME", "of last or all: submitted since: 2h (ago), 18:30, yesterday, 2026-12-01" }, \
+    { "until", 0, OPT_TEXT, &(f).until, "TIME", "of last or all: submitted before" }
+#define FILTER_OPTIONS(f)                                                                                                \
+    { "state", 's', OPT_TEXT, &(f).state, "STATE", "of last or all: queued, waiting, running, done, done_with_failures, cancelled, paused, open, ended" }, \
+    FILTER_BY_TIME(f)
+
 typedef struct selection {
+    json_t  *filter; /* what a request has of it; NULL: nothing */
     char    *id;     /* "17", "17.1-10": never "last"; or "all" */
     uint64_t before; /* of "all": the jobs with smaller numbers; of the page at hand */
     uint32_t all;
@@ -154,13 +169,16 @@ typedef struct selection {
 
 /* api.c */
 #define ANSWER_S 30.0 /* of --timeout */
+#define SYSTEM_OF(c) ((c)->gateway ? (c)->gateway : (c)->dir) /* for sentences */
 /* Send a request (taken), wait for its answer (given). An error object becomes the status and cli.error.
- * timeout_s 0: that of --timeout. One that is not answered may have been carried out: the error says so. */
+ * timeout_s 0: that of --timeout. One that is not answered may have been carried out: the error says so. One that could not be sent is
+ * tried again for as long, where gateways of other machines are asked: another one of them may go on. */
 htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer);
 /* The same for requests that change nothing: a gateway that is being restarted is waited for, up to patience_s. */
 htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s, json_t **answer);
 /* Make sure that the gateway has the file's content; hex: its BLAKE2b-256. */
 htc_status api_upload(cli *c, const char *path, char hex[65], progress *p);
+htc_status api_upload_tree(cli *c, const char *path, char hex[65], progress *p); /* a directory */
 /* One stored output into fd, from its present position: size and hash (may be NULL) of what was written. */
 htc_status api_download(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, int fd, uint64_t *size,
                         char hex[65]);
@@ -175,6 +193,8 @@ void       api_close(cli *c);
 
 /* select.c */
 htc_status selection_settle(cli *c, const char *selector, selection *sel); /* then selection_free */
+htc_status selection_settle_of(cli *c, const char *selector, const job_filter *f, selection *sel);
+htc_status filter_request(cli *c, const job_filter *f, json_t **out); /* gives its members; NULL if there are none */
 void       selection_free(selection *sel);
 json_t    *selection_request(const selection *sel, const char *op); /* of the page at hand; gives, or NULL as j_add */
 int        selection_next(selection *sel, const json_t *answer);    /* 1: there is a page after this answer's */
@@ -182,6 +202,10 @@ int        selection_next(selection *sel, const json_t *answer);    /* 1: there 
 int        valid_name(const char *name); /* of a user, fit for a file name */
 
 /* tokens.c */
+#define HERE "./htc-state"
+/* Which system is meant, as the options, the environment and the user's configuration say; here_alone: by its directory, whatever else is said. */
+htc_status system_settle(cli *c, int here_alone);
+htc_status system_look(cli *c); /* so that cli.access is of the system at hand */
 htc_status token_find(cli *c); /* into cli.token: the one named, that of a login, or the operator's */
 htc_status token_keep(cli *c, const char *user, const char *token, char **path); /* gives where, also on failure, or NULL */
 htc_status token_forget(cli *c); /* that of cli.user */
@@ -245,8 +269,10 @@ htc_status           run_drain(cli *c, int argc, char **argv);
 htc_status           run_resume(cli *c, int argc, char **argv);
 htc_status           run_wait(cli *c, int argc, char **argv);
 htc_status           run_cancel(cli *c, int argc, char **argv);
+htc_status           run_hold(cli *c, int argc, char **argv);
 htc_status           run_release(cli *c, int argc, char **argv);
 htc_status           run_retry(cli *c, int argc, char **argv);
+htc_status           run_resubmit(cli *c, int argc, char **argv);
 htc_status           run_rm(cli *c, int argc, char **argv);
 htc_status           run_du(cli *c, int argc, char **argv);
 htc_status           run_logs(cli *c, int argc, char **argv);
@@ -254,6 +280,8 @@ htc_status           run_fetch(cli *c, int argc, char **argv);
 htc_status           run_user(cli *c, int argc, char **argv);
 htc_status           run_login(cli *c, int argc, char **argv);
 htc_status           run_logout(cli *c, int argc, char **argv);
+htc_status           run_project(cli *c, int argc, char **argv);
+htc_status           run_quota(cli *c, int argc, char **argv);
 htc_status           run_report(cli *c, int argc, char **argv);
 htc_status           run_flow(cli *c, int argc, char **argv);
 htc_status           run_kv(cli *c, int argc, char **argv);

@@ -303,7 +303,10 @@ static htc_status run_join(keys_call *k)
         s = read_secret(k, k->once, secret);
     if (s == HTC_OK && stat(k->key, &st) != 0)
         s = htc_keys_create(k->key, NULL, &k->c->error);
-    if (s == HTC_OK)
+    if (s == HTC_OK && strncmp(o.address, "tcp://", 6) == 0)
+        s = htc_keys_join(&(htc_keys_join_options){ .size = sizeof(htc_keys_join_options), .address = o.address + 6, .key_path = k->key, .ring_path = k->ring,
+                                                    .server = k->server, .secret = secret, .role = k->role }, &k->c->error);
+    else if (s == HTC_OK)
         s = htc_store_open(NULL, &o, &store, &k->c->error);
     explicit_bzero(secret, sizeof secret);
     htc_store_close(store);

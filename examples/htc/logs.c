@@ -222,9 +222,49 @@ static htc_status show(logs *l, const char *selector)
     return l->first;
 }
 
+#define FAILED_MAX 10000
+
+/* The selection names those of its tasks that failed, from now on. */
+static htc_status name_failed(cli *c, selection *sel, uint64_t job)
+{
+    char      *ids = NULL;
+    size_t     len = 0, n = 0, i;
+    uint64_t   from = 0;
+    json_t    *answer, *task;
+    htc_status s = HTC_OK;
+    FILE      *out = must(open_memstream(&ids, &len));
+    fprintf(out, "%" PRIu64 ".", job);
+    for (int more = 1; more;) {
+        json_t *request = selection_request(sel, "tasks");
+        if (request)
+            json_object_update_new(request, json_pack("{s:I, s:b}", "from", (json_int_t)from, "failed", 1));
+        s = api_ask(c, request, 0, 10, &answer);
+        if (s != HTC_OK)
+            break;
+        json_array_foreach(json_object_get(answer, "tasks"), i, task)
+            fprintf(out, "%s%" PRIu64, n++ ? "," : "", j_u64(task, "index"));
+        more = json_is_integer(json_object_get(answer, "next")) && n <= FAILED_MAX;
+        from = j_u64(answer, "next");
+        json_decref(answer);
+    }
+    fclose(out);
+    if (s == HTC_OK && n == 0)
+        s = cli_error(c, HTC_ENOTFOUND, "--failed", "htc tasks lists all", "no task of job %" PRIu64 " has failed", job);
+    if (s == HTC_OK && n > FAILED_MAX)
+        s = cli_error(c, HTC_ETOOBIG, "--failed", "htc fetch --failed brings them all", "more than %d tasks have failed", FAILED_MAX);
+    if (s == HTC_OK) {
+        free(sel->id);
+        sel->id = must(ids);
+    } else {
+        free(ids);
+    }
+    return s;
+}
+
 htc_status run_logs(cli *c, int argc, char **argv)
 {
-    uint32_t  from_stderr = 0;
+    uint32_t   from_stderr = 0, failed = 0;
+    job_filter f = { 0 };
     words     w;
     logs      l = { .c = c };
     selection sel = { 0 };
@@ -232,15 +272,19 @@ htc_status run_logs(cli *c, int argc, char **argv)
     const opt opts[] = {
         { "follow", 'f', OPT_FLAG, &l.follow, NULL, "go on as the tasks write, until they have ended" },
         { "stderr", 0, OPT_FLAG, &from_stderr, NULL, "standard error instead of standard output" },
+        { "failed", 0, OPT_FLAG, &failed, NULL, "of the tasks that failed" },
+        FILTER_OPTIONS(f),
     };
     const command *cmd = find_command("logs");
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 1, 1);
     if (s == HTC_OK)
-        s = selection_settle(c, w.at[0], &sel);
+        s = selection_settle_of(c, w.at[0], &f, &sel);
     if (s == HTC_OK)
         s = api_one_job(c, &sel, &job);
+    if (s == HTC_OK && failed)
+        s = name_failed(c, &sel, j_u64(job, "id"));
     if (s == HTC_OK) {
         l.job = j_u64(job, "id");
         l.count = j_u64(job, "count");

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,82 +18,9 @@ void words_free(words *w)
     *w = (words){ 0 };
 }
 
-/* Numbers joined by ':', each at most 18 digits; answers how many, 0 if text is something else. */
-static size_t colon_numbers(const char *s, double *out, size_t max)
-{
-    size_t n = 0;
-    for (;;) {
-        size_t digits = strspn(s, "0123456789");
-        if (digits == 0 || digits > 18 || n == max)
-            return 0;
-        out[n++] = (double)strtoull(s, NULL, 10);
-        s += digits;
-        if (*s == '\0')
-            return n;
-        if (*s++ != ':')
-            return 0;
-    }
-}
-
-htc_status parse_duration(const char *text, double alone, double *seconds)
-{
-    char  *end;
-    double v = isdigit((unsigned char)text[0]) ? strtod(text, &end) : -1;
-    if (v >= 0 && v < 1e18 && end != text && end[0] && !end[1] && strchr("smhd", end[0])) {
-        static const double unit[] = { 1, 60, 3600, 86400 };
-        *seconds = v * unit[strchr("smhd", end[0]) - "smhd"];
-        return HTC_OK;
-    }
-    double      d = 0, n[3];
-    const char *clock = text, *dash = strchr(text, '-');
-    char        days[20];
-    if (dash) {
-        size_t len = (size_t)(dash - text);
-        if (len == 0 || len >= sizeof days)
-            return HTC_EUSAGE;
-        memcpy(days, text, len);
-        days[len] = '\0';
-        if (colon_numbers(days, &d, 1) != 1)
-            return HTC_EUSAGE;
-        clock = dash + 1;
-    }
-    size_t count = colon_numbers(clock, n, 3);
-    if (count == 0)
-        return HTC_EUSAGE;
-    if (dash) /* D-HH[:MM[:SS]] */
-        *seconds = d * 86400 + n[0] * 3600 + (count > 1 ? n[1] * 60 : 0) + (count > 2 ? n[2] : 0);
-    else if (count == 3)
-        *seconds = n[0] * 3600 + n[1] * 60 + n[2];
-    else
-        *seconds = count > 1 ? n[0] * 60 + n[1] : n[0] * alone;
-    return HTC_OK;
-}
-
 htc_ns time_ns(double seconds)
 {
     return seconds < (double)INT64_MAX / 1e9 ? (htc_ns)(seconds * 1e9) : (htc_ns)INT64_MAX;
-}
-
-htc_status parse_size(const char *text, uint64_t *bytes)
-{
-    static const char units[] = "BKMGT";
-    if (!isdigit((unsigned char)text[0]))
-        return HTC_EUSAGE;
-    char  *end;
-    double v = strtod(text, &end), factor = 1024.0 * 1024.0;
-    if (*end) {
-        const char *unit = strchr(units, toupper((unsigned char)*end));
-        if (!unit)
-            return HTC_EUSAGE;
-        factor = pow(1024.0, (double)(unit - units));
-        end++;
-        if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0)
-            end += strlen(end);
-    }
-    if (*end || v * factor >= 9.0e18)
-        return HTC_EUSAGE;
-    *bytes = (uint64_t)(v * factor);
-    return HTC_OK;
 }
 
 static const opt *find_opt(const opt *opts, size_t n, const char *name, size_t len, char letter)
@@ -144,10 +70,10 @@ static htc_status store(cli *c, const opt *o, const char *value)
         break;
     case OPT_TIME:
     case OPT_WALLTIME:
-        s = parse_duration(value, o->kind == OPT_TIME ? 1 : 60, o->into);
+        s = htc_command_time(value, o->kind == OPT_TIME ? 1 : 60, o->into);
         break;
     case OPT_SIZE:
-        s = parse_size(value, o->into);
+        s = htc_command_size(value, o->into);
         break;
     case OPT_FACTOR: {
         char *behind;
@@ -175,6 +101,35 @@ static htc_status store(cli *c, const opt *o, const char *value)
     return HTC_OK;
 }
 
+htc_status opt_set(cli *c, const opt *o, const char *value)
+{
+    return store(c, o, value);
+}
+
+int opt_is_set(const opt *o)
+{
+    switch (o->kind) {
+    case OPT_FLAG:
+        return *(const uint32_t *)o->into != 0;
+    case OPT_TEXT:
+    case OPT_PAIR:
+        return *(const char *const *)o->into != NULL;
+    case OPT_COUNT:
+    case OPT_NUMBER:
+        return *(const int64_t *)o->into > 0 || *(const int64_t *)o->into < -1; /* 0 and -1: as it was, or as good */
+    case OPT_TIME:
+    case OPT_WALLTIME:
+    case OPT_FACTOR:
+        return *(const double *)o->into > 0;
+    case OPT_SIZE:
+        return *(const uint64_t *)o->into != 0;
+    case OPT_LIST:
+    case OPT_ELSEWHERE:
+        break;
+    }
+    return 0;
+}
+
 /* -5 and -.5 are values: no option is named by a digit. */
 static int is_number(const char *word)
 {
@@ -182,11 +137,25 @@ static int is_number(const char *word)
     return word[0] == '-' && isdigit((unsigned char)*digit);
 }
 
+/* These are about a directory of this machine: its processes, files, store. */
+static int works_here(const command *cmd)
+{
+    static const char *const names[] = { "up", "down", "flow", "kv", "keys" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t len = strlen(names[i]);
+        if (strncmp(cmd->name, names[i], len) == 0 && (cmd->name[len] == ' ' || !cmd->name[len]))
+            return 1;
+    }
+    return 0;
+}
+
 htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const opt *opts, size_t n, words *rest)
 {
     uint32_t  help = 0;
+    int       here = works_here(cmd);
     const opt common[] = {
-        { "dir", 0, OPT_TEXT, &c->dir, "DIR", "the system's state directory ($HTC_DIR, else ./htc-state)" },
+        { "dir", 0, OPT_TEXT, &c->said_dir, "DIR", "the system's state directory ($HTC_DIR, else ./htc-state)" },
+        { "gateway", 0, here ? OPT_ELSEWHERE : OPT_TEXT, &c->said_gateway, "HOST:PORT", here ? "commands that ask a gateway alone" : "ask the gateway there, of several (HOST:PORT,...) the active one ($HTC_GATEWAY)" },
         { "user", 'u', OPT_TEXT, &c->user, "NAME", "act for this user" },
         { "token-file", 0, OPT_TEXT, &c->token_file, "FILE", "file with the token to send (that of `htc login`, else the operator's)" },
         { "timeout", 0, OPT_TIME, &c->timeout_s, "TIME", "give up where no answer comes for so long (30s)" },
@@ -195,6 +164,7 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
     };
     size_t n_common = sizeof common / sizeof common[0];
     *rest = (words){ .dashed = SIZE_MAX };
+    c->said_dir = c->said_gateway = NULL;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (strcmp(a, "--") == 0) {
@@ -215,8 +185,6 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
             o = find_opt(common, n_common, a + 2, len, is_long ? 0 : a[1]);
         char hint[160];
         snprintf(hint, sizeof hint, "htc %s --help lists its options%s", cmd->name, o ? "" : "; what is none, and begins with a dash, stands behind --");
-        if (!o && (strncmp(a, "--array", 7) == 0 || (is_long == 0 && a[1] == 'a')) && strcmp(cmd->name, "submit") == 0)
-            snprintf(hint, sizeof hint, "a task for each of many values: htc submit -- COMMAND {i} ::: i=1:10");
         if (!o)
             return cli_error(c, HTC_EUSAGE, cmd->name, hint, "unknown option %.80s", a);
         if (o->kind == OPT_ELSEWHERE)
@@ -246,7 +214,9 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
         print_options(common, n_common, opts, n);
         return HTC_AGAIN;
     }
-    return HTC_OK;
+    if (here && c->said_dir)
+        c->dir = c->said_dir;
+    return here ? HTC_OK : system_settle(c, 0);
 }
 
 htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, size_t max)
@@ -262,7 +232,7 @@ htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, si
 
 const char *bring_forward(int argc, char **argv)
 {
-    static const char *const with_word[] = { "--dir", "--user",    "-u",          "--token-file", "--store", "--namespace",
+    static const char *const with_word[] = { "--dir", "--gateway", "--user",    "-u",          "--token-file", "--store", "--namespace",
                                              "--key", "--ring",    "--server",    "--once",       "--role",
                                              "--for", "--members", "--base-port", "--engine",     "--durability", "--password-file",
                                              "--weight", "--uid", "--timeout", "--ttl", "--limit", "--file", "--seen", "--prefix",

@@ -3,6 +3,7 @@
 #include "chart.h"
 #include "htc.h"
 #include "report_swf.h"
+#include "report_usage.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +17,7 @@ typedef struct totals {
     double   first, last; /* first submission, last end */
     double   sum_makespan, cpu_s, run_s;
     uint64_t tasks, slots, cores;
+    int      durable; /* 0: db.mode is off */
     swf_log *log; /* NULL: not wanted */
     chart    chart;
 } totals;
@@ -152,9 +154,11 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
         "\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
         j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
         100 * j_num(total, "efficiency_bound"));
-    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n\nslots held by each user\n", j_u64(total, "tasks"),
+    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n", j_u64(total, "tasks"),
            j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time",
            j_u64(total, "ncu"));
+    report_mode(t->durable);
+    printf("\nslots held by each user\n");
     chart_print(&t->chart, stdout, c->colour, t->slots ? t->slots : 1, chart_columns(stdout));
 }
 
@@ -175,6 +179,7 @@ static htc_status count_slots(cli *c, totals *t)
     if (s != HTC_OK)
         return s;
     t->slots = j_u64(answer, "slots");
+    t->durable = !json_is_false(json_object_get(answer, "durable"));
     t->cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
     json_decref(answer);
     return HTC_OK;
@@ -193,14 +198,31 @@ htc_status run_report(cli *c, int argc, char **argv)
 {
     const char    *svg = NULL, *export = NULL;
     swf_log        log = { 0 };
+    usage_asked    usage = { 0 };
     words          w;
     const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of slots held as a picture; - is standard output" },
-                              { "export", 0, OPT_TEXT, &export, "swf", "print each task that has ended as a line of a log in the Standard Workload Format" } };
+                              { "export", 0, OPT_TEXT, &export, "swf", "print each task that has ended as a line of a log in the Standard Workload Format" },
+                              { "by", 0, OPT_TEXT, &usage.by, "LIST", "what was used: by user, site, project and day, separated by commas (user)" },
+                              { "since", 0, OPT_TEXT, &usage.since, "TIME", "from that day on: 2026-01-31, or how long ago: 7d" },
+                              { "until", 0, OPT_TEXT, &usage.until, "TIME", "before that day" },
+                              { "project", 0, OPT_TEXT, &usage.project, "NAME", "of one project alone" },
+                              { "csv", 0, OPT_FLAG, &usage.csv, NULL, "comma-separated values" } };
     const command *cmd = find_command("report");
+    int            by_usage;
     totals        *t = must(calloc(1, sizeof *t));
     json_t        *jobs = json_array(), *lines = json_array(), *job;
     size_t         i;
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof *opts, &w);
+    by_usage = s == HTC_OK && (usage.by || usage.since || usage.until || usage.project || usage.csv);
+    if (by_usage) {
+        s = svg || export ? cli_error(c, HTC_EUSAGE, "report", "leave one of them out", "--svg and --export are of jobs, --by, --since, --until, --project and --csv of usage") : want_words(c, cmd, &w, 0, 0);
+        s = s == HTC_OK ? report_usage(c, &usage) : s;
+        json_decref(jobs);
+        json_decref(lines);
+        words_free(&w);
+        free(t);
+        return s;
+    }
     if (s == HTC_OK && export)
         s = check_export(c, export, svg);
     t->log = export ? &log : NULL;
@@ -243,7 +265,7 @@ htc_status run_report(cli *c, int argc, char **argv)
     } else if (s == HTC_OK) {
         json_t *total = totals_json(t);
         if (c->json) {
-            json_t *o = json_pack("{s:O, s:O, s:o}", "jobs", lines, "total", total, "chart", chart_json(&t->chart));
+            json_t *o = json_pack("{s:O, s:O, s:o, s:b}", "jobs", lines, "total", total, "chart", chart_json(&t->chart), "durable", t->durable);
             put_json(c, o);
             json_decref(o);
         } else if (!svg || !out_is_stdout(svg))

@@ -30,7 +30,13 @@ static const char *keep(staging *s, char *word)
     return word;
 }
 
-/* The URI that stands for a local file. */
+static int is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The URI that stands for a local file, or a directory. */
 static htc_status uri_of(cli *c, staging *s, const char *path, char **uri)
 {
     if (!s->upload) {
@@ -41,14 +47,14 @@ static htc_status uri_of(cli *c, staging *s, const char *path, char **uri)
             return cli_error(c, HTC_EINPUT, path, "check the name and its permissions", "cannot read the input: %s",
                              strerror(why));
         }
-        *uri = must_print("file:%s", real);
+        *uri = must_print("file:%s%s", real, is_dir(path) ? "/" : "");
         free(real);
         return HTC_OK;
     }
     char       hex[65];
-    htc_status status = api_upload(c, path, hex, &s->p);
+    htc_status status = (is_dir(path) ? api_upload_tree : api_upload)(c, path, hex, &s->p);
     if (status == HTC_OK)
-        *uri = must_print("htc:%s", hex);
+        *uri = must_print("htc:%s%s", hex, is_dir(path) ? "/" : ""); /* a slash behind it: a directory */
     return status;
 }
 
@@ -56,6 +62,23 @@ static int runs(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* Names that the values of a sweep go into: which files they are is known when these are. */
+static int has_place(const char *word)
+{
+    for (const char *p = word; (p = strchr(p, '{')); p++) {
+        size_t n = strspn(p + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+        if (p[1 + n] == '}' && (p == word || (p[-1] != '$' && p[-1] != '\\')))
+            return 1;
+    }
+    return 0;
+}
+
+/* What is elsewhere: the agent fetches it. */
+static int is_url(const char *path)
+{
+    return strncmp(path, "http://", 7) == 0 || strncmp(path, "https://", 8) == 0 || strncmp(path, "ftp://", 6) == 0;
 }
 
 static htc_status add(cli *c, staging *s, const char *name, const char *path, uint32_t flags)
@@ -68,11 +91,12 @@ static htc_status add(cli *c, staging *s, const char *name, const char *path, ui
     if (!path_stays(name))
         return cli_error(c, HTC_EPATH, name, "use a relative name without ..",
                          "the input's name leaves the task's directory");
-    char      *uri;
-    htc_status status = uri_of(c, s, path, &uri);
+    char      *uri = is_url(path) ? must_dup(path) : has_place(path) ? must_print("file:%s", path) : NULL;
+    htc_status status = uri ? HTC_OK : uri_of(c, s, path, &uri);
     if (status != HTC_OK)
         return status;
-    if (runs(path))
+    s->each |= has_place(path) && !is_url(path);
+    if (!is_url(path) && runs(path))
         flags |= HTC_STAGE_EXECUTABLE; /* as it is here, so it is there */
     s->stage[s->count++] = (htc_stage){ keep(s, must_dup(name)), keep(s, uri), HTC_STAGE_OVERWRITE | flags };
     return HTC_OK;
@@ -84,11 +108,53 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* dir/ is dir. Gives. */
+static char *without_slashes(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return must(strndup(path, n));
+}
+
+/* Is it in a directory that is an input? */
+static int is_in_input(const staging *s, const char *word)
+{
+    word += strncmp(word, "./", 2) == 0 ? 2 : 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const char *name = s->stage[i].name, *uri = s->stage[i].uri;
+        size_t      n = strlen(name);
+        if (uri[strlen(uri) - 1] == '/' && strncmp(word, name, n) == 0 && word[n] == '/')
+            return 1;
+    }
+    return 0;
+}
+
+/* NAME of https://host/dir/NAME?words. */
+static htc_status add_url(cli *c, staging *s, const char *url)
+{
+    const char *path = strstr(url, "://") + 3;
+    size_t      end = strcspn(path, "?#"), from = end;
+    while (from > 0 && path[from - 1] != '/')
+        from--;
+    char      *name = must(strndup(path + from, end - from));
+    htc_status status = from == 0 || !name[0] ? cli_error(c, HTC_EUSAGE, "--input", "name it: --input NAME=URL", "the URL has no file's name at its end")
+                                              : add(c, s, name, url, 0);
+    free(name);
+    return status;
+}
+
 htc_status staging_input(cli *c, staging *s, const char *word)
 {
     const char *equals = strchr(word, '=');
-    if (!equals || equals == word)
-        return add(c, s, last_part(word), word, 0);
+    if (is_url(word))
+        return add_url(c, s, word);
+    if (!equals || equals == word) {
+        char      *plain = without_slashes(word);
+        htc_status added = add(c, s, last_part(plain), word, 0);
+        free(plain);
+        return added;
+    }
     char      *name = must(strndup(word, (size_t)(equals - word)));
     htc_status status = add(c, s, name, equals + 1, 0);
     free(name);
@@ -166,12 +232,23 @@ static int on_path(const char *path, const char *const *dirs, size_t n, const ch
     return 0;
 }
 
+htc_status staging_script(cli *c, staging *s, const char **word)
+{
+    const char *w = *word;
+    htc_status  status = check_interpreter(c, w);
+    if (status == HTC_OK)
+        status = add(c, s, last_part(w), w, HTC_STAGE_EXECUTABLE);
+    if (status == HTC_OK)
+        *word = keep(s, must_print("./%s", last_part(w)));
+    return status;
+}
+
 htc_status staging_executable(cli *c, staging *s, const char **word)
 {
     const char *w = *word;
     char       *found = NULL;
     struct stat st;
-    if (strchr(w, '{')) /* known only task by task: the agent says so if it is missing */
+    if (is_in_input(s, w) || strchr(w, '{')) /* known only task by task: the agent says so if it is missing */
         return HTC_OK;
     if (w[0] == '/') {
         if (!runs(w))
@@ -197,12 +274,8 @@ htc_status staging_executable(cli *c, staging *s, const char **word)
                          "no such program");
     if (!runs(w))
         return cli_error(c, HTC_ENOEXEC, w, "make it executable with chmod +x", "the program is not executable");
-    htc_status status = check_interpreter(c, w);
-    if (status == HTC_OK)
-        status = add(c, s, last_part(w), w, HTC_STAGE_EXECUTABLE);
-    if (status == HTC_OK)
-        *word = keep(s, must_print("./%s", last_part(w)));
-    return status;
+    *word = w;
+    return staging_script(c, s, word);
 }
 
 /* Who answers for the files of a document. */

@@ -13,6 +13,7 @@ typedef struct staging {
            upload; /* 1: content goes to the gateway and is named htc:HASH; 0: named file:/path (generate, --dry-run) */
     char  *words[4 * STAGES_MAX]; /* what the stages point to */
     size_t n_words;
+    int    each; /* a name of an input has places: the document says which files they are */
     progress p;
 } staging;
 
@@ -23,6 +24,8 @@ htc_status staging_input(cli *c, staging *s, const char *word);
 /* The command's first word: a local file is staged in as an executable and *word becomes its name there; a program of
  * the system stays as it is. HTC_ENOEXEC if there is no such program. */
 htc_status staging_executable(cli *c, staging *s, const char **word);
+/* The same of a file that need not be executable here, wherever it is. */
+htc_status staging_script(cli *c, staging *s, const char **word);
 /* Documents: file: sources are uploaded and renamed htc:HASH; a relative Executable that is not staged by the document
  * itself is staged in. base: directory that relative names start from. Gives *out. */
 htc_status staging_document(cli *c, staging *s, const char *base, htc_bytes xml, char **out, size_t *out_len);

@@ -73,6 +73,35 @@ static void print_after(const json_t *after)
         printf("\n");
 }
 
+/* What it asks for beside limits, and the limits of tasks that were tried again. */
+static void print_wishes(const json_t *job)
+{
+    size_t  i;
+    json_t *r;
+    if (j_str(job, "array")[0])
+        printf("array %s\n", j_str(job, "array"));
+    if (j_num(job, "begin") > 0)
+        printf("not before %s\n", show_time(j_num(job, "begin")).s);
+    if (j_u64(job, "on_end"))
+        printf("at its end runs job %" PRIu64 "\n", j_u64(job, "on_end"));
+    if (j_str(job, "mail_to")[0]) {
+        char *to = shown(j_str(job, "mail_to"));
+        printf("mail to %s\n", to);
+        free(to);
+    }
+    if (j_str(job, "signal")[0])
+        printf("signal %s ahead of the wall-time limit\n", j_str(job, "signal"));
+    json_array_foreach(json_object_get(job, "raised"), i, r)
+    {
+        printf("tried again with");
+        if (j_u64(r, "memory"))
+            printf(" %s of memory", show_size(j_num(r, "memory")).s);
+        if (j_num(r, "time_limit") > 0)
+            printf("%s a limit of %s", j_u64(r, "memory") ? " and" : "", show_seconds(j_num(r, "time_limit")).s);
+        printf("\n");
+    }
+}
+
 /* One job in full: a line for each thing a person may ask next. */
 static void print_job(cli *c, const json_t *job)
 {
@@ -94,10 +123,15 @@ static void print_job(cli *c, const json_t *job)
            show_time(j_num(job, "started")).s, show_time(j_num(job, "ended")).s);
     printf("slots %" PRIu64 "  entitled to %" PRIu64 "  attempts %" PRIu64 "  lost %" PRIu64, j_u64(job, "agents"),
            j_u64(job, "ra"), j_u64(job, "attempts"), j_u64(job, "lost"));
+    if (j_u64(job, "held_agents"))
+        printf("  agents that did not come %" PRIu64, j_u64(job, "held_agents"));
+    if (j_u64(job, "duplicates"))
+        printf("  duplicates %" PRIu64, j_u64(job, "duplicates"));
     if (j_num(job, "eta_s") > 0)
         printf("  about %s left", show_seconds(j_num(job, "eta_s")).s);
     printf("\n");
     print_after(json_object_get(job, "after"));
+    print_wishes(job);
     if (reason[0])
         printf("reason: %s\n", reason);
     free(name);
@@ -108,9 +142,9 @@ static void print_job(cli *c, const json_t *job)
 #define PAGE_JOBS 1000
 
 /* The jobs of a selection, or (sel NULL) the newest: a page at a time, at most limit (0: all). Gives one answer with all of them. */
-static htc_status ask_jobs(cli *c, const selection *sel, uint64_t limit, double patience_s, json_t **all)
+static htc_status ask_jobs(cli *c, const selection *sel, json_t *filter, uint64_t limit, double patience_s, json_t **all)
 {
-    selection  page = sel ? *sel : (selection){ .id = (char[]){ "all" }, .before = UINT64_MAX >> 1, .all = 1 };
+    selection  page = sel ? *sel : (selection){ .id = (char[]){ "all" }, .before = UINT64_MAX >> 1, .all = 1, .filter = filter };
     json_t    *answer, *jobs = json_array();
     int        more = 1;
     htc_status s = HTC_OK;
@@ -130,11 +164,11 @@ static htc_status ask_jobs(cli *c, const selection *sel, uint64_t limit, double 
     return s;
 }
 
-static htc_status show_status(cli *c, const selection *sel, int64_t limit, double patience_s, int *all_ended)
+static htc_status show_status(cli *c, const selection *sel, json_t *filter, int64_t limit, double patience_s, int *all_ended)
 {
     json_t    *answer, *job;
     size_t     i;
-    htc_status s = ask_jobs(c, sel, limit ? (uint64_t)limit : sel ? 0 : LISTED, patience_s, &answer);
+    htc_status s = ask_jobs(c, sel, filter, limit ? (uint64_t)limit : sel ? 0 : LISTED, patience_s, &answer);
     json_t    *jobs = json_object_get(answer, "jobs");
     *all_ended = 1;
     json_array_foreach(jobs, i, job) *all_ended &= ended_tasks(job) == j_u64(job, "count");
@@ -147,7 +181,7 @@ static htc_status show_status(cli *c, const selection *sel, int64_t limit, doubl
     else if (!c->json && sel && !sel->all && json_array_size(jobs) == 1)
         print_job(c, json_array_get(jobs, 0));
     else if (!c->json && json_array_size(jobs) == 0)
-        puts("no jobs: submit one with `htc submit -- COMMAND...`");
+        puts(filter || (sel && sel->filter) ? "no such jobs" : "no jobs: submit one with `htc submit -- COMMAND...`");
     else if (!c->json) {
         print_jobs(c, jobs);
         if (j_bool(answer, "more"))
@@ -159,35 +193,41 @@ static htc_status show_status(cli *c, const selection *sel, int64_t limit, doubl
 
 htc_status run_status(cli *c, int argc, char **argv)
 {
-    uint32_t  watch = 0;
-    int64_t   limit = 0;
-    words     w;
-    int       all_ended;
-    const opt opts[] = {
+    uint32_t   watch = 0;
+    int64_t    limit = 0;
+    words      w;
+    int        all_ended;
+    job_filter f = { 0 };
+    const opt  opts[] = {
         { "watch", 'w', OPT_FLAG, &watch, NULL, "redraw every second until all have ended (Ctrl-C ends the watching)" },
         { "limit", 0, OPT_COUNT, &limit, "N", "list at most N jobs (50)" },
+        FILTER_OPTIONS(f),
     };
     const command *cmd = find_command("status");
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    json_t        *filter = NULL;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 0, 1);
     selection        named = { 0 };
     const selection *sel = w.count ? &named : NULL;
     if (s == HTC_OK && sel)
-        s = selection_settle(c, w.at[0], &named);
+        s = selection_settle_of(c, w.at[0], &f, &named);
+    else if (s == HTC_OK)
+        s = filter_request(c, &f, &filter);
     if (s == HTC_OK && (!watch || c->json))
-        s = show_status(c, sel, limit, 5, &all_ended);
+        s = show_status(c, sel, filter, limit, 5, &all_ended);
     else if (s == HTC_OK) {
         catch_interrupt();
         do {
             if (c->colour)
                 fputs("\033[H\033[J", stdout);
-            s = show_status(c, sel, limit, 60, &all_ended);
+            s = show_status(c, sel, filter, limit, 60, &all_ended);
             fflush(stdout);
             for (int i = 0; i < 10 && s == HTC_OK && !all_ended && !interrupted; i++)
                 pause_ms(100);
         } while (s == HTC_OK && !all_ended && !interrupted);
     }
+    json_decref(filter);
     selection_free(&named);
     words_free(&w);
     return s;
@@ -262,21 +302,23 @@ htc_status run_tasks(cli *c, int argc, char **argv)
     uint32_t    failed = 0;
     int64_t     limit = 0;
     words       w;
+    job_filter  f = { 0 };
     const opt   opts[] = {
           { "state", 's', OPT_TEXT, &state, "STATE",
             "only those waiting, leased, running, staging_out, retry_wait, done, ..." },
           { "failed", 0, OPT_FLAG, &failed, NULL, "only those that failed" },
           { "limit", 0, OPT_COUNT, &limit, "N", "at most N tasks" },
+          FILTER_BY_TIME(f),
     };
     const command *cmd = find_command("tasks");
     json_t        *all = NULL, *answer;
     uint64_t       from = 0;
     selection      sel = { 0 };
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 3, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 1, 1);
     if (s == HTC_OK)
-        s = selection_settle(c, w.at[0], &sel);
+        s = selection_settle_of(c, w.at[0], &f, &sel);
     int more = s == HTC_OK;
     while (more) { /* a page at a time; people see each as it comes */
         json_t *request = selection_request(&sel, "tasks");

@@ -1,5 +1,6 @@
 /* submit, generate, validate: from a command with parameters, or a document, to a job. */
 #include "htc.h"
+#include "plan.h"
 #include "staging.h"
 
 #include <errno.h>
@@ -14,22 +15,6 @@
 
 static const htc_env plain = { .size = sizeof plain };
 
-/* What submit and generate may be told. */
-typedef struct plan {
-    const char *name, *output, *error_output, *each_line, *compat, *out, *exe, *args, *pairs[2], *key;
-    double      time_s;
-    uint64_t    memory;
-    int64_t     retries, priority, max_running, cores;
-    uint32_t    wait, dry_run, paused, unordered;
-    words       inputs, env, sweeps, after;
-    json_t     *edges; /* what after says */
-    staging     staging;
-    char       *files[64]; /* contents of @files; a command names no more */
-    size_t      n_files;
-    char       *split; /* --args, cut into words */
-    words       command;
-} plan;
-
 static void plan_end(plan *p)
 {
     staging_end(&p->staging);
@@ -37,10 +22,17 @@ static void plan_end(plan *p)
     words_free(&p->env);
     words_free(&p->sweeps);
     words_free(&p->after);
+    words_free(&p->res);
+    for (size_t i = 0; i < p->n_resources; i++)
+        free(p->res_names[i]);
     json_decref(p->edges);
     words_free(&p->command);
     for (size_t i = 0; i < p->n_files; i++)
         free(p->files[i]);
+    for (size_t i = 0; i < p->kept.count; i++)
+        free((char *)(uintptr_t)p->kept.at[i]);
+    words_free(&p->kept);
+    free(p->end_xml);
     free(p->split);
 }
 
@@ -97,21 +89,58 @@ static htc_status gather_words(cli *c, const command *cmd, plan *p, const words 
     return HTC_OK;
 }
 
+static htc_status add_resource(cli *c, plan *p, const char *option, const char *name, size_t len, int64_t count)
+{
+    if (p->n_resources == HTC_TASK_RESOURCES_MAX)
+        return cli_error(c, HTC_EUSAGE, option, "", "a task takes %d resources at most", HTC_TASK_RESOURCES_MAX);
+    if (count < 1 || count > UINT32_MAX)
+        return cli_error(c, HTC_EUSAGE, option, "take 1 or more", "that is no number of %.*s", (int)len, name);
+    p->res_names[p->n_resources] = must(strndup(name, len));
+    p->resources[p->n_resources] = (htc_resource){ p->res_names[p->n_resources], (uint32_t)count };
+    p->n_resources++;
+    return HTC_OK;
+}
+
+/* --gpus N and --res NAME=N: what sites count. */
+static htc_status read_resources(cli *c, plan *p)
+{
+    htc_status s = p->gpus ? add_resource(c, p, "--gpus", HTC_RESOURCE_GPU, strlen(HTC_RESOURCE_GPU), p->gpus) : HTC_OK;
+    for (size_t i = 0; s == HTC_OK && i < p->res.count; i++) {
+        const char *word = p->res.at[i], *equals = strchr(word, '=');
+        char       *end = NULL;
+        long long   count = equals ? strtoll(equals + 1, &end, 10) : 0;
+        if (!equals || equals == word || *end || end == equals + 1)
+            return cli_error(c, HTC_EUSAGE, "--res", "write --res NAME=N", "'%.80s' is not NAME=N", word);
+        s = add_resource(c, p, "--res", word, (size_t)(equals - word), count);
+    }
+    return s;
+}
+
+static htc_status read_after(cli *c, plan *p);
+
 static htc_status write_document(cli *c, const command *cmd, plan *p, const words *w, htc_bytes *xml)
 {
     htc_status s = gather_words(c, cmd, p, w);
     for (size_t i = 0; s == HTC_OK && i < p->inputs.count; i++)
         s = staging_input(c, &p->staging, p->inputs.at[i]);
+    if (s == HTC_OK && (!p->container || p->script || access(p->command.at[0], F_OK) == 0)) /* else the image has it */
+        s = (p->script ? staging_script : staging_executable)(c, &p->staging, &p->command.at[0]);
     if (s == HTC_OK)
-        s = staging_executable(c, &p->staging, &p->command.at[0]);
+        s = wishes_command(c, p);
     if (s != HTC_OK)
         return s;
-    for (size_t i = 0; i < p->env.count; i++)
-        if (!strchr(p->env.at[i], '=') || p->env.at[i][0] == '=')
-            return cli_error(c, HTC_EUSAGE, "--env", "write --env NAME=VALUE", "'%.80s' is not NAME=VALUE",
-                             p->env.at[i]);
     if (p->env.count)
         words_add(&p->env, NULL);
+    s = read_resources(c, p);
+    if (s == HTC_OK && p->writes)
+        s = read_after(c, p);
+    if (s == HTC_OK && p->writes && p->on_end)
+        s = wishes_end(c, p);
+    if (s == HTC_OK && p->writes)
+        s = wishes_document(c, p);
+    if (s != HTC_OK)
+        return s;
+    p->written = 1;
     reader_context reader = { c, p };
     htc_command    command_of = {
            .size = sizeof command_of,
@@ -127,6 +156,19 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
            .pairs_a = p->pairs[0],
            .pairs_b = p->pairs[1],
            .pairs_unordered = p->unordered,
+           .in_each = (uint32_t)p->staging.each,
+           .directory = p->workdir,
+           .input = p->standard_input,
+           .resources = p->resources,
+           .n_resources = p->n_resources,
+           .container = p->container,
+           .hosts = p->hosts,
+           .architecture = p->arch,
+           .system = p->os,
+           .node_cores = p->node_cores ? (uint32_t)p->node_cores : 0,
+           .project = p->writes ? p->project : NULL,
+           .wishes = p->wishes,
+           .n_wishes = p->n_wishes,
     };
     htc_error e = { 0 };
     c->error = (htc_error){ .status = HTC_OK };
@@ -235,7 +277,7 @@ static htc_status no_document(cli *c, const char *path, const char *data, size_t
 }
 
 /* A document as it stands in a file: checked first, so that lines are those of the file. */
-static htc_status read_document(cli *c, const char *path, char **data, size_t *len)
+static htc_status read_document(cli *c, plan *p, const char *path, char **data, size_t *len)
 {
     htc_spec  *spec;
     htc_status s = strcmp(path, "-") == 0 ? read_file(c, "/dev/stdin", DOCUMENT_MAX, data, len)
@@ -249,9 +291,11 @@ static htc_status read_document(cli *c, const char *path, char **data, size_t *l
         return s;
     htc_error e = { 0 };
     s = htc_spec_parse(&plain, (htc_bytes){ *data, *len }, NULL, &spec, &e);
-    if (s == HTC_OK)
+    if (s == HTC_OK) {
+        if (p)
+            wishes_read(p, spec);
         htc_spec_destroy(spec);
-    else {
+    } else {
         c->error = e;
         c->file = path;
         free(*data);
@@ -260,8 +304,41 @@ static htc_status read_document(cli *c, const char *path, char **data, size_t *l
     return s;
 }
 
-static htc_status prepare(cli *c, const command *cmd, plan *p, const words *w, char **xml, size_t *len)
+/* Is the first word a script that is to be run, with the words after it as its arguments? */
+static int names_script(const plan *p, const words *w)
 {
+    char  begin[2];
+    FILE *f = !p->exe && w->count && w->dashed != 0 && strcmp(w->at[0], "-") != 0 ? fopen(w->at[0], "re") : NULL;
+    int   is = f && fread(begin, 1, 2, f) == 2 && begin[0] == '#' && begin[1] == '!';
+    if (f)
+        fclose(f);
+    return is;
+}
+
+#define SCRIPT_MAX ((size_t)1 << 20)
+
+static htc_status prepare_script(cli *c, plan *p, const opt *opts, size_t n_opts, words *w)
+{
+    char      *text;
+    size_t     len;
+    htc_status s = read_file(c, w->at[0], SCRIPT_MAX, &text, &len);
+    if (s == HTC_OK) {
+        s = wishes_of_script(c, p, opts, n_opts, w->at[0], text, len);
+        free(text);
+    }
+    p->staging.upload = !p->dry_run; /* which it may have said */
+    p->script = 1;
+    w->dashed = 0; /* all its words are the command's */
+    return s;
+}
+
+static htc_status prepare(cli *c, const command *cmd, plan *p, const opt *opts, size_t n_opts, words *w, char **xml, size_t *len)
+{
+    htc_status settled = strcmp(cmd->name, "submit") == 0 && names_script(p, w) ? prepare_script(c, p, opts, n_opts, w) : HTC_OK;
+    if (settled == HTC_OK)
+        settled = wishes_settle(c, p);
+    if (settled != HTC_OK)
+        return settled;
     int is_document = !p->exe && w->dashed == SIZE_MAX && w->count == 1 && !p->each_line;
     if (!p->exe && w->dashed == SIZE_MAX && w->count > 1)
         return cli_error(c, HTC_EUSAGE, w->at[0], "put -- before a command: htc submit -- COMMAND...",
@@ -274,16 +351,21 @@ static htc_status prepare(cli *c, const command *cmd, plan *p, const words *w, c
         htc_status s = write_document(c, cmd, p, w, &made);
         if (s != HTC_OK)
             return s;
+        if (p->staging.each) {
+            s = staging_document(c, &p->staging, "", made, xml, len);
+            htc_work_free(&plain, made);
+            return s;
+        }
         *xml = must(strndup(made.data, made.len));
         *len = made.len;
         htc_work_free(&plain, made);
         return HTC_OK;
     }
-    if (p->inputs.count || p->env.count)
-        return cli_error(c, HTC_EUSAGE, p->inputs.count ? "--input" : "--env", "write it into the document",
+    if (p->inputs.count || p->env.count || p->array || p->workdir || p->standard_input || p->res.count || p->gpus || p->container || p->hosts || p->arch || p->os)
+        return cli_error(c, HTC_EUSAGE, p->inputs.count ? "--input" : p->env.count ? "--env" : p->array ? "--array" : p->workdir ? "--workdir" : p->container ? "--container" : p->hosts ? "--hosts" : p->arch ? "--arch" : p->os ? "--os" : p->gpus ? "--gpus" : p->res.count ? "--res" : "--stdin", "write it into the document",
                          "this goes with a command, and %.200s is a document", w->at[0]);
     char      *data = NULL;
-    htc_status s = read_document(c, w->at[0], &data, len);
+    htc_status s = read_document(c, p, w->at[0], &data, len);
     if (s != HTC_OK)
         return s;
     char *base = must_dup(w->at[0]), *slash = strrchr(base, '/');
@@ -331,16 +413,18 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
     j_add(&r, "jsdl", xml);
     j_add(&r, "key", key);
     json_object_set_new(r, "submit_dir", json_string(cwd ? cwd : ""));
-    if (p->name)
+    if (p->name && !p->written)
         j_add(&r, "name", p->name);
-    if (p->time_s > 0)
+    if (p->time_s > 0 && (!p->written || p->time_s != (double)(uint64_t)p->time_s)) /* a document has whole seconds */
         json_object_set_new(r, "time_limit", json_real(p->time_s));
-    if (p->memory)
+    if (p->memory && !p->written)
         json_object_set_new(r, "memory", json_integer((json_int_t)p->memory));
     if (p->retries >= 0)
         json_object_set_new(r, "retries", json_integer(p->retries));
     if (p->priority)
         json_object_set_new(r, "priority", json_integer(p->priority));
+    if (p->project)
+        j_add(&r, "project", p->project);
     if (p->max_running)
         json_object_set_new(r, "max_running", json_integer(p->max_running));
     if (p->edges)
@@ -353,9 +437,15 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
         j_add(&r, "compat", p->compat);
     if (p->paused)
         json_object_set_new(r, "paused", json_true());
+    wishes_request(p, r);
     free(cwd);
     double     patience = c->timeout_s > 0 ? c->timeout_s : ANSWER_S;
-    htc_status s = api_ask(c, r, 0, patience, answer);
+    htc_status s = credentials_request(c, p, xml, r);
+    if (s != HTC_OK) {
+        json_decref(r);
+        return s;
+    }
+    s = api_ask(c, r, 0, patience, answer);
     return s != HTC_OK && c->unanswered ? submitted_perhaps(c, key) : s;
 }
 
@@ -434,16 +524,33 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
         { "time", 't', OPT_WALLTIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM:SS, 90s" }, \
         { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory of a task, reserved and its limit: 512M, 4G" },                             \
         { "cores", 'c', OPT_COUNT, &(p).cores, "N", "cores of a task, each of which is a slot of one agent (1)" },     \
-        { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE", "stage a file into every task (may be repeated)" },      \
-        { "env", 0, OPT_LIST, &(p).env, "NAME=VALUE", "environment of every task (may be repeated)" },                 \
+        { "node-cores", 0, OPT_COUNT, &(p).node_cores, "N", "of these on each node, so that a task is on several at once" },  \
+        { "gpus", 0, OPT_COUNT, &(p).gpus, "N", "GPUs of a task, which has them for itself" },                         \
+        { "res", 0, OPT_LIST, &(p).res, "NAME=N", "what sites count, as licences: N of it for each task (may be repeated)" }, \
+        { "container", 0, OPT_TEXT, &(p).container, "IMAGE", "run tasks in a container: an image, or a directory for bwrap" },  \
+        { "hosts", 0, OPT_TEXT, &(p).hosts, "NAME[,NAME...]", "run only on one of these hosts or sites" },             \
+        { "arch", 0, OPT_TEXT, &(p).arch, "NAME", "run only on this architecture: x86_64, arm, powerpc" },              \
+        { "os", 0, OPT_TEXT, &(p).os, "NAME", "run only on this operating system: linux, macos" },                     \
+        { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE|DIR", "stage a file or directory into every task, or 'in{n}.txt' into each its own (may be repeated)" }, \
+        { "env", 0, OPT_LIST, &(p).env, "NAME[=VALUE]", "environment of every task; without a value your own (may be repeated)" }, \
+        { "array", 'a', OPT_TEXT, &(p).array, "LIST", "a task for each number: 1-100:2,200%5, 5 at once; $HTC_ARRAY_INDEX, {array}" }, \
+        { "workdir", 'D', OPT_TEXT, &(p).workdir, "here|DIR", "run in this directory, which the nodes must have" },     \
+        { "stdin", 0, OPT_TEXT, &(p).standard_input, "FILE", "standard input of every task" },                         \
     {                                                                                                                  \
         "each-line", 0, OPT_TEXT, &(p).each_line, "FILE", "one task for each line of FILE, as {}"                      \
     }
 
 #define SUBMIT_OPTIONS(p)                                                                                              \
     { "retries", 'r', OPT_COUNT, &(p).retries, "N", "run a failed task again up to N times" },                         \
+        { "project", 0, OPT_TEXT, &(p).project, "NAME", "for a project of yours (the document's, or your first)" },      \
         { "priority", 0, OPT_NUMBER, &(p).priority, "N", "go before your jobs of a lower number: -1000 to 1000 (0)" },  \
         { "max-running", 0, OPT_COUNT, &(p).max_running, "N", "run at most N of its tasks at once" },                  \
+        { "begin", 0, OPT_TEXT, &(p).begin, "TIME", "not before: now+1hour, 18:30, 2026-12-01T08:00" },                 \
+        { "signal", 0, OPT_TEXT, &(p).signal, "[SIG]@SECONDS", "send a signal so long before the wall-time limit: USR1@60" }, \
+        { "on-end", 0, OPT_TEXT, &(p).on_end, "'COMMAND'", "run this, once, when the job has ended: $HTC_JOB_ID, $HTC_JOB_STATE" }, \
+        { "credentials", 0, OPT_TEXT, &(p).credentials, "FILE", "users and passwords for its URLs, as .netrc has them" }, \
+        { "mail-to", 0, OPT_TEXT, &(p).mail_to, "ADDRESS", "tell by mail that it has ended" },                          \
+        { "mail-on", 0, OPT_TEXT, &(p).mail_on, "end|fail|none", "when: at its end, or only if a task failed (end)" },   \
         { "after", 0, OPT_LIST, &(p).after, "ID[:RULE]", "wait for your job ID to end ok, any or failed (ok)" },       \
         { "output",    'o',       OPT_TEXT,                                                                            \
           &(p).output, "PATTERN", "name of standard output in the results: %j job %a task %u user %n name" },          \
@@ -455,6 +562,70 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
     {                                                                                                                  \
         "dry-run", 'n', OPT_FLAG, &(p).dry_run, NULL, "print the commands, submit nothing"                             \
     }
+
+static htc_status say_submitted(cli *c, const json_t *answer, uint32_t wait)
+{
+    uint64_t id = j_u64(answer, "id"), count = j_u64(answer, "count");
+    char     selector[32];
+    size_t   i;
+    json_t  *warning;
+    snprintf(selector, sizeof selector, "%" PRIu64, id);
+    json_array_foreach(json_object_get(answer, "warnings"), i, warning)
+        put_warning(json_string_value(warning));
+    if (!c->json)
+        printf("job %" PRIu64 ": %" PRIu64 " task%s\n", id, count, count == 1 ? "" : "s");
+    else if (!wait)
+        put_json(c, answer);
+    fflush(stdout);
+    return wait ? wait_for_jobs(c, selector, -1) : HTC_OK;
+}
+
+htc_status run_resubmit(cli *c, int argc, char **argv)
+{
+    uint32_t    wait = 0, paused = 0;
+    uint64_t    memory = 0;
+    double      time_s = 0;
+    const char *key = NULL;
+    words       w;
+    char        drawn[33] = "";
+    job_filter  f = { 0 };
+    selection   sel = { 0 };
+    json_t     *answer = NULL;
+    const opt   opts[] = {
+        { "mem", 'm', OPT_SIZE, &memory, "SIZE", "memory of a task, where it is not to be as before" },
+        { "time", 't', OPT_WALLTIME, &time_s, "TIME", "wall-time limit of a task, likewise" },
+        { "wait", 'w', OPT_FLAG, &wait, NULL, "wait until it has ended; exit code 5 if tasks failed" },
+        { "hold", 0, OPT_FLAG, &paused, NULL, "queue it, start nothing" },
+        { "key", 0, OPT_TEXT, &key, "KEY", "repeat a submission: the job that it made before is answered" },
+        FILTER_OPTIONS(f),
+    };
+    const command *cmd = find_command("resubmit");
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK)
+        s = selection_settle_of(c, w.at[0], &f, &sel);
+    if (s == HTC_OK && !key)
+        s = draw_key(c, drawn);
+    if (s == HTC_OK) {
+        json_t *r = selection_request(&sel, "resubmit");
+        j_add(&r, "key", key ? key : drawn);
+        if (r && memory)
+            json_object_set_new(r, "memory", json_integer((json_int_t)memory));
+        if (r && time_s > 0)
+            json_object_set_new(r, "time_limit", json_real(time_s));
+        if (r && paused)
+            json_object_set_new(r, "paused", json_true());
+        s = api_ask(c, r, 0, c->timeout_s > 0 ? c->timeout_s : ANSWER_S, &answer);
+        s = s != HTC_OK && c->unanswered ? submitted_perhaps(c, key ? key : drawn) : s;
+    }
+    if (s == HTC_OK)
+        s = say_submitted(c, answer, wait);
+    json_decref(answer);
+    selection_free(&sel);
+    words_free(&w);
+    return s;
+}
 
 htc_status run_submit(cli *c, int argc, char **argv)
 {
@@ -471,33 +642,21 @@ htc_status run_submit(cli *c, int argc, char **argv)
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
     staging_begin(c, &p.staging, !p.dry_run);
     if (s == HTC_OK)
-        s = check_names(c, &p);
+        s = prepare(c, cmd, &p, opts, sizeof opts / sizeof opts[0], &w, &xml, &len);
     if (s == HTC_OK)
-        s = prepare(c, cmd, &p, &w, &xml, &len);
+        s = check_names(c, &p);
     if (s == HTC_OK && (p.output || p.error_output))
         s = check_places(c, &p, (htc_bytes){ xml, len });
     if (s == HTC_OK && !p.dry_run)
         s = read_after(c, &p);
+    if (s == HTC_OK && p.on_end && !p.dry_run)
+        s = wishes_end(c, &p);
     if (s == HTC_OK && p.dry_run)
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
     else if (s == HTC_OK)
         s = send_job(c, &p, xml, &answer);
-    if (s == HTC_OK && answer) {
-        uint64_t id = j_u64(answer, "id"), count = j_u64(answer, "count");
-        char     selector[32];
-        size_t   i;
-        json_t  *warning;
-        snprintf(selector, sizeof selector, "%" PRIu64, id);
-        json_array_foreach(json_object_get(answer, "warnings"), i, warning)
-            put_warning(json_string_value(warning));
-        if (!c->json)
-            printf("job %" PRIu64 ": %" PRIu64 " task%s\n", id, count, count == 1 ? "" : "s");
-        else if (!p.wait)
-            put_json(c, answer);
-        fflush(stdout);
-        if (p.wait)
-            s = wait_for_jobs(c, selector, -1);
-    }
+    if (s == HTC_OK && answer)
+        s = say_submitted(c, answer, p.wait);
     json_decref(answer);
     free(xml);
     plan_end(&p);
@@ -507,7 +666,7 @@ htc_status run_submit(cli *c, int argc, char **argv)
 
 htc_status run_generate(cli *c, int argc, char **argv)
 {
-    plan      p = { .retries = -1 };
+    plan      p = { .retries = -1, .writes = 1 };
     words     w;
     const opt opts[] = {
         PLAN_OPTIONS(p),
@@ -531,11 +690,11 @@ htc_status run_generate(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = check_names(c, &p);
     if (s == HTC_OK)
-        s = prepare(c, cmd, &p, &w, &xml, &len);
-    if (s == HTC_OK && (p.retries >= 0 || p.output || p.error_output || p.compat || p.wait || p.paused || p.priority || p.max_running || p.after.count))
-        fprintf(stderr,
-                "htc: warning: --retries, --priority, --max-running, --after, --output, --error, --compat, --wait and --hold are not in a document: "
-                "give them to htc submit\n");
+        s = prepare(c, cmd, &p, opts, sizeof opts / sizeof opts[0], &w, &xml, &len);
+    if (s == HTC_OK && (p.output || p.error_output))
+        s = check_places(c, &p, (htc_bytes){ xml, len });
+    if (s == HTC_OK && (p.wait || p.key || p.credentials))
+        fprintf(stderr, "htc: warning: --wait, --key and --credentials are not in a document: give them to htc submit\n");
     if (s == HTC_OK && p.dry_run) {
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
     } else if (s == HTC_OK && p.out) {
@@ -578,7 +737,7 @@ htc_status run_validate(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 1, 1);
     if (s == HTC_OK)
-        s = read_document(c, w.at[0], &data, &len);
+        s = read_document(c, NULL, w.at[0], &data, &len);
     if (s == HTC_OK && (show >= 0 || c->json))
         s = show_tasks(c, (htc_bytes){ data, len }, show >= 0 ? (uint64_t)show : 0, show >= 0);
     else if (s == HTC_OK) {

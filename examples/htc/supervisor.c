@@ -21,11 +21,14 @@
 #define PAUSE_MAX        (10 * HTC_SECOND)
 #define GATEWAY_PATIENCE (20 * HTC_SECOND) /* to end its tasks and itself, before it is killed */
 #define STORE_PATIENCE   (15 * HTC_SECOND)
+#define BROKER_PATIENCE  (20 * HTC_SECOND) /* to cancel its jobs */
+#define BROKER_AGAIN     (300 * HTC_MS)    /* until it is told a second time, which means at once */
 #define HEALTHY          (30 * HTC_SECOND) /* after this long the next accident is a first one again */
 #define OUT_BYTES_MAX    (1 << 20)         /* of what a daemon says before it has a log, or while it crashes */
 
 typedef struct daemon {
     const char *name;
+    const broker *broker; /* of a site; NULL: not one */
     char       *path;
     pid_t       pid; /* 0: not running */
     htc_ns      started, pause, next_start;
@@ -36,6 +39,8 @@ typedef struct supervisor {
     const supervisor_options *options;
     const htc_log            *log;
     daemon_process            kvd, gateway, fsck; /* fsck: htc, which looks at the store */
+    daemon_process           *brokers;            /* as many as options->brokers names */
+    htc_ns                    broker_again, broker_until; /* 0: they were not told to end yet; broker_again HTC_NEVER: told twice */
     htc_status                store_status;       /* HTC_ECORRUPT: it is damaged, and not started any more */
     int                       stopping; /* 1: let tasks finish, 2: at once */
     uint32_t                  signals;
@@ -103,19 +108,38 @@ static void begin_child(const supervisor *s, const daemon_process *d, pid_t pare
     }
 }
 
-static void become(const supervisor *s, const daemon_process *d, pid_t parent)
+/* A proxy: what the gateway says to the store goes to the first member that answers. */
+static void become_way(const supervisor *s, const daemon_process *d)
 {
-    const char *argv[10];
-    int         n = 0;
-    begin_child(s, d, parent);
-    argv[n++] = d->path;
+    char at[4200];
+    snprintf(at, sizeof at, "unix:%s", htc_state_path(s->state, HTC_STATE_STORE_SOCKET));
+    const char *argv[] = { d->path, "--proxy", s->options->store, "--at", at, "--key", htc_state_path(s->state, HTC_STATE_KEY),
+                           "--ring", htc_state_path(s->state, HTC_STATE_RING), NULL };
+    if (!strstr(s->options->store, "tcp://"))
+        argv[5] = NULL;
+    execv(d->path, (char *const *)(uintptr_t)argv);
+    dprintf(STDERR_FILENO, "cannot run %s: %s\n", d->path, strerror(errno));
+    _exit(70);
+}
+
+static size_t name_words(const supervisor *s, const daemon_process *d, const char **argv)
+{
+    const char *daemon[] = { d->path, "--dir", htc_state_dir(s->state) }, *fsck[] = { d->path, "kv", "fsck", "--dir", htc_state_dir(s->state) };
+    size_t      n = 0;
     if (d == &s->fsck) {
-        argv[n++] = "kv";
-        argv[n++] = "fsck";
+        memcpy(argv, fsck, sizeof fsck);
+        return sizeof fsck / sizeof *fsck;
     }
-    argv[n++] = "--dir";
-    argv[n++] = htc_state_dir(s->state);
-    if (s->options->config && d != &s->fsck) {
+    if (d->broker) {
+        const broker *b = d->broker;
+        const char   *words[] = { d->path, "--join", s->options->brokers->join, "--site", b->site, "--key", b->key, "--ring", b->ring, "--dir", b->dir };
+        memcpy(argv, words, sizeof words);
+        n = sizeof words / sizeof *words;
+    } else {
+        memcpy(argv, daemon, sizeof daemon);
+        n = sizeof daemon / sizeof *daemon;
+    }
+    if (s->options->config) {
         argv[n++] = "--config";
         argv[n++] = s->options->config;
     }
@@ -123,7 +147,16 @@ static void become(const supervisor *s, const daemon_process *d, pid_t parent)
         argv[n++] = "--slots";
         argv[n++] = s->options->slots;
     }
-    argv[n] = NULL;
+    return n;
+}
+
+static void become(const supervisor *s, const daemon_process *d, pid_t parent)
+{
+    const char *argv[20];
+    begin_child(s, d, parent);
+    if (d == &s->kvd && s->options->store)
+        become_way(s, d);
+    argv[name_words(s, d, argv)] = NULL;
     execv(d->path, (char *const *)(uintptr_t)argv);
     dprintf(STDERR_FILENO, "cannot run %s: %s\n", d->path, strerror(errno));
     _exit(70);
@@ -213,6 +246,9 @@ static void reap(supervisor *s, htc_ns now)
             ended(s, &s->gateway, status, now);
         else if (pid == s->fsck.pid)
             checked(s, status, now);
+        for (size_t i = 0; i < s->options->brokers->n; i++)
+            if (pid == s->brokers[i].pid)
+                ended(s, &s->brokers[i], status, now);
     }
 }
 
@@ -299,6 +335,29 @@ static void block_signals(sigset_t *signals)
     sigprocmask(SIG_BLOCK, signals, NULL);
 }
 
+/* The gateway is gone, and with it whatever their jobs could do: they are told twice, which cancels these. 1: all have ended. */
+static int end_brokers(supervisor *s, htc_ns now)
+{
+    int left = 0, tell = !s->broker_until || now >= s->broker_again;
+    if (!s->broker_until) {
+        s->broker_until = now + BROKER_PATIENCE;
+        s->broker_again = now + BROKER_AGAIN;
+    } else if (tell) {
+        s->broker_again = HTC_NEVER;
+    }
+    for (size_t i = 0; i < s->options->brokers->n; i++) {
+        const daemon_process *d = &s->brokers[i];
+        if (!d->pid)
+            continue;
+        left++;
+        if (now >= s->broker_until || s->signals >= 5)
+            kill(d->pid, SIGKILL);
+        else if (tell)
+            kill(d->pid, SIGTERM);
+    }
+    return left == 0;
+}
+
 /* 1 when all is over. */
 static int step(supervisor *s, htc_ns now)
 {
@@ -308,6 +367,9 @@ static int step(supervisor *s, htc_ns now)
             start(s, &s->kvd, now);
         if (!s->gateway.pid && now >= s->gateway.next_start)
             start(s, &s->gateway, now);
+        for (size_t i = 0; i < s->options->brokers->n; i++)
+            if (!s->brokers[i].pid && now >= s->brokers[i].next_start)
+                start(s, &s->brokers[i], now);
         return 0;
     }
     if (s->gateway.pid) { /* it needs the store as long as it runs */
@@ -317,6 +379,8 @@ static int step(supervisor *s, htc_ns now)
             kill(s->gateway.pid, SIGKILL);
         return 0;
     }
+    if (!end_brokers(s, now))
+        return 0;
     if (s->kvd.pid) {
         if (!s->store_until) {
             kill(s->kvd.pid, SIGTERM);
@@ -328,6 +392,21 @@ static int step(supervisor *s, htc_ns now)
     return 1;
 }
 
+static htc_status name_brokers(supervisor *s, char *agent)
+{
+    const brokers *b = s->options->brokers;
+    s->brokers = b->n ? calloc(b->n, sizeof *s->brokers) : NULL;
+    if (b->n && !s->brokers)
+        return HTC_ENOMEM;
+    for (size_t i = 0; i < b->n; i++) {
+        char *name = NULL;
+        if (asprintf(&name, "site-%s", b->list[i].site) < 0)
+            return HTC_ENOMEM;
+        s->brokers[i] = (daemon_process){ .name = name, .path = agent, .broker = &b->list[i] };
+    }
+    return b->n && !agent ? HTC_ENOEXEC : HTC_OK;
+}
+
 htc_status supervise(htc_state *state, const supervisor_options *options, const htc_log *log)
 {
     supervisor s = { .state = state, .options = options, .log = log };
@@ -335,7 +414,10 @@ htc_status supervise(htc_state *state, const supervisor_options *options, const 
     s.kvd = (daemon_process){ .name = "kvd", .path = find_program(options->programs, "htc-kvd") };
     s.gateway = (daemon_process){ .name = "gateway", .path = find_program(options->programs, "htc-gateway") };
     s.fsck = (daemon_process){ .name = "fsck", .path = find_program(options->programs, "htc") };
+    char      *agent = find_program(options->programs, "htc-agent");
     htc_status status = s.kvd.path && s.gateway.path ? HTC_OK : HTC_ENOEXEC;
+    if (status == HTC_OK)
+        status = name_brokers(&s, agent);
     if (status != HTC_OK)
         say(&s, HTC_LOG_ERROR, "htc-kvd and htc-gateway are neither in %s nor on PATH", options->programs);
     block_signals(&signals);
@@ -351,5 +433,9 @@ htc_status supervise(htc_state *state, const supervisor_options *options, const 
     free(s.kvd.path);
     free(s.gateway.path);
     free(s.fsck.path);
+    free(agent);
+    for (size_t i = 0; s.brokers && i < options->brokers->n; i++)
+        free((char *)(uintptr_t)s.brokers[i].name);
+    free(s.brokers);
     return status == HTC_OK ? s.store_status : status;
 }

@@ -66,6 +66,20 @@ static htc_status find_config(cli *c, const up_options *o, htc_state *state, cha
     return s;
 }
 
+/* Where another store is to be used: its address; given. */
+static htc_status find_store(const char *path, char **store, htc_error *error)
+{
+    htc_config *config;
+    htc_status  s = htc_config_load(&plain, path, &config, error);
+    *store = NULL;
+    if (s != HTC_OK)
+        return s;
+    if (htc_config_text(config, "db.store")[0])
+        *store = must_dup(htc_config_text(config, "db.store"));
+    htc_config_destroy(config);
+    return HTC_OK;
+}
+
 /* What the supervisor's process does: hold the directory, run the daemons. Errors go up the pipe. */
 static htc_status hold_and_supervise(const char *dir, const char *config, const up_options *o, int report,
                                      htc_error *error)
@@ -78,10 +92,17 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
     s = htc_state_lock(state, error);
     char *log = must_print("%s/supervisor.log", htc_state_path(state, HTC_STATE_LOG)), *programs = own_directory();
     htc_logfile_options options = { .size = sizeof options, .path = log, .name = "supervisor" };
+    brokers sites = { .n = 0 };
+    if (s == HTC_OK)
+        s = brokers_prepare(state, config, &sites, error);
     if (s == HTC_OK)
         s = htc_logfile_open(&options, &file, error);
+    char *store = NULL;
+    if (s == HTC_OK)
+        s = find_store(config, &store, error);
     if (s == HTC_OK) {
-        supervisor_options so = { programs, config, o->slots, time_ns(o->pause_max), (int)o->foreground, report };
+        supervisor_options so = { .programs = programs, .config = config, .slots = o->slots, .pause_max = time_ns(o->pause_max), .foreground = (int)o->foreground,
+                                  .brokers = &sites, .store = store, .report = report };
         if (report >= 0)
             dprintf(report, "held\n"); /* nobody may be there to read it any more */
         s = supervise(state, &so, htc_logfile_log(file));
@@ -95,6 +116,8 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
         }
         htc_logfile_close(file);
     }
+    brokers_free(&sites);
+    free(store);
     free(programs);
     free(log);
     htc_state_close(state);

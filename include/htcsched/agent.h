@@ -36,6 +36,13 @@ typedef struct htc_agent_options {
                               store. Since: 0.2 */
     uint64_t    cache_bytes; /**< htc_worker_options.cache_bytes of its flows; 0: 1 GiB. Since: 0.2 */
     const htc_registry *policies; /**< htc_worker_options.policies of its flows; kept; NULL: those of the library. Since: 0.2 */
+    uint32_t    brings;  /**< 1: uploads that its tasks read are not all where it runs, and are brought there when the gateway is asked. Since: 0.2 */
+    htc_ns   io_backoff_ns; /**< the first pause of all staging after no space in staging out, an input or output error or a time-out; it doubles up to 30 s
+                                 and shrinks with what goes well; 0: 50 ms. Since: 0.2 */
+    const char *system;  /**< of the node, as uname(2) calls it ("Linux"), at most 31 bytes; copied; NULL: not known. Since: 0.2 */
+    const char *machine; /**< likewise, its hardware ("x86_64"). Since: 0.2 */
+    uint32_t shares; /**< 1: outputs are stored in the gateway's directory, where the gateway offers that and it is seen here. Since: 0.2 */
+    const char *outputs; /**< with shares: the path of that directory here, at most 1023 bytes, copied; NULL, "": the one that the gateway says. Since: 0.2 */
 } htc_agent_options;
 
 /** An agent, as a machine: self of htc_agent_ops. */

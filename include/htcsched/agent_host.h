@@ -45,7 +45,24 @@ typedef struct htc_agent_host_options {
     struct htc_host_keys *keys; /**< of host, from htc_host_keys_open: HTC_CALL_DIAL reaches tcp:// addresses by them. Those that name nobody are
                                      answered by a member's key, others by the key of that name, with the role that it is pinned with; kept. NULL: only
                                      unix: addresses are reached. Since: 0.2 */
+    const char *container; /**< what runs tasks that ask for a container: apptainer, podman, bwrap, auto (the first of these that PATH of environ has)
+                                or off; NULL: auto. Since: 0.2 */
     uint32_t own_places; /**< 1: the place of a job's outputs below data_dir is made when it is needed: no gateway makes it. Since: 0.2 */
+    uint64_t link_min; /**< bytes: an upload of at least this size is given to tasks without copying it, where the file system can: as a copy that
+                            shares its blocks, else as a second name of it, which tasks can read only. 0: 16 MiB. Since: 0.2 */
+    uint32_t stages_max; /**< so many tasks at once are staged in or out by all agents with this uid whose slots lie in one directory: the others are told
+                              HTC_AGAIN; 0: any number. Since: 0.2 */
+    const char *transfer; /**< the program htc-transfer, which fetches inputs that tasks name by http:, https: and ftp: URLs; absolute; NULL: such
+                               inputs are refused. Since: 0.2 */
+    uint64_t    url_max;  /**< bytes of one such input, at most; 0: 16 GiB. Since: 0.2 */
+    htc_ns      url_connect; /**< to wait for a connection; 0: 30 s. Since: 0.2 */
+    htc_ns      url_stall;   /**< to wait while fewer than 100 bytes a second come; 0: 60 s. Since: 0.2 */
+    const char *url_ca;    /**< a file of certificates of authorities that are trusted beside the system's; NULL: none. Since: 0.2 */
+    const char *url_proxy; /**< URL of the proxy to ask; NULL: none, whatever the environment says. Since: 0.2 */
+    const char *gang; /**< the program htc-gang, which calls htc_agent_host_gang; absolute. A task of several nodes finds it as HYDRA_BOOTSTRAP_EXEC, by
+                           which MPICH's mpirun starts its processes on all of them. NULL: nothing is started on other nodes. Since: 0.2 */
+    htc_ns      stall;     /**< a task that has used no CPU time and written nothing for so long is told as stopped (HTC_EVENT_TASK_STOPPED); looked at
+                                each second; 0: none is. Tasks with processes on several nodes are not looked at. Since: 0.2 */
 } htc_agent_host_options;
 
 /**
@@ -104,6 +121,16 @@ HTC_API htc_status htc_agent_host_recover(const htc_env *env, const char *slot_d
 HTC_API void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64]);
 
 /**
+ * Of which kind this machine is, as uname(2) says, for htc_agent_options, htc_joined_options and htc_gateway_options.
+ *
+ * @param[out] system   the operating system, as "Linux"; "" if that cannot be told in 31 bytes
+ * @param[out] machine  the hardware, as "x86_64"; likewise
+ *
+ * Cost: a system call.   Since: 0.2
+ */
+HTC_API void htc_agent_host_machine(char system[32], char machine[32]);
+
+/**
  * What the program htc-fn does: call functions for the executor that started it. Its standard input is the channel to that.
  *
  * Threads: starts one for each slot, takes over the handlers of signals that a mistake in a function raises, and reads and writes nothing
@@ -115,6 +142,21 @@ HTC_API void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64
  * Cost: what the functions take.   Since: 0.2
  */
 HTC_API int htc_agent_host_help(int channel);
+
+/**
+ * What the program htc-gang does: have a command started on a node of the gang that this task has, by that node's agent, and wait for its end.
+ * What it wrote last to its standard streams, 64 KiB of each at most, is written to ours then. If this process ends before, it is ended too.
+ *
+ * @param[in]  door   HTC_GANG of the environment: where the agent of this node is asked
+ * @param[in]  node   a name in HTC_NODEFILE, or # and the number of a member, from 0
+ * @param[in]  words  the command; NULL at the end
+ * @param[out] error  why; NULL is fine
+ * @return how it ended: its exit code, or 128 and the signal that ended it; -1 with an error: it did not run. With a node that is this
+ *         process's own it does not return, but becomes the command
+ *
+ * Threads: any.   Cost: what the command takes.   Since: 0.2
+ */
+HTC_API int htc_agent_host_gang(const char *door, const char *node, const char *const *words, htc_error *error);
 
 /** Room for the path of a home directory. */
 #define HTC_AGENT_HOST_HOME_MAX 4096

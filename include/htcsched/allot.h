@@ -406,7 +406,7 @@ HTC_API htc_status htc_allot_explain(const htc_allot_book *book, uint32_t user, 
 /** @} */
 
 /** @name Weights
- * Makers of weights by name: "equal", "priority", "tasks", "run-time" and "usage" come with the library
+ * Makers of weights by name: "equal", "priority", "tasks", "run-time", "usage" and "fair-share" come with the library
  * (htc_registry_add_builtin); others can be registered beside them.
  * @{ */
 
@@ -493,7 +493,12 @@ HTC_API htc_status htc_allot_find(const htc_registry *registry, const char *name
  *
  * "equal": 1. "priority": p, the user's priority. "tasks" and "run-time": p * clamp((amount / typical)^gamma, 1/8, 8), where the
  * amount is the number of tasks, or that times the mean run time of the profile. "usage": p * max(2^(1 - amount / typical), 1/8),
- * where the amount is the usage decayed to now: 1 for the typical user, 2 for one that used nothing.
+ * where the amount is the usage decayed to now: 1 for the typical user, 2 for one that used nothing. "fair-share": as "usage", where
+ * the amount is the decayed usage divided by p: users who used slots in proportion to their shares p weigh what these say,
+ *
+ *     weight(U) = p(U) * max(2^(1 - (usage(U) / p(U)) / median of usage / p), 1/8)
+ *
+ * so that with no usage at all the weight is p, and multiplying all shares or all usage by one number changes no ratio.
  *
  * @param[in]  env      scratch memory; NULL: malloc
  * @param[in]  weigher  borrowed

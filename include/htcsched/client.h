@@ -25,16 +25,25 @@ typedef struct htc_client_options {
     htc_ns      timeout_ns; /**< for connecting and saying hello; 0: 10 s */
     const char *user;       /**< who uploads and downloads; NULL or "": who the peer's credentials say */
     const char *token;      /**< from login; NULL or "": none */
+    const char *gateway;    /**< without a path: "HOST:PORT", the gateway's server.join on any machine, reached through a secure channel; or
+                                 several with commas between, at most 8, of gateways on one state: the one that serves is found. Since: 0.2 */
+    const char *key_path;   /**< of one's own key file (htcsched/keys.h): with gateway. Since: 0.2 */
+    const char *ring_path;  /**< of the ring with the gateways' keys. Since: 0.2 */
+    const char *server;     /**< whose key they have to show: a name in the ring, or without a ring the public key itself; NULL: any member's in the ring. Since: 0.2 */
 } htc_client_options;
 
 /**
  * Connect and say hello as a user.
  *
+ * With gateway all addresses are tried at once, and those that a waiting gateway names. The first gateway that says that it serves is taken.
+ * The key of a user (HTC_KEY_USER) is as good as a login of the user of that name; with any other a token is needed. When the connection is lost,
+ * another call finds who serves then.
+ *
  * @param[in]  env      kept; NULL: malloc
  * @param[in]  options  borrowed; strings are copied
  * @param[out] out      gives the client: htc_client_close; untouched on failure
- * @param[out] error    why, naming the socket; NULL is fine
- * @return HTC_OK; HTC_EINVAL; HTC_EUNREACHABLE if nobody answers; HTC_EDENIED; HTC_ETIMEDOUT; HTC_EVERSION; HTC_EPROTO; what
+ * @param[out] error    why, naming the socket, or each address and what was said there; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EUNREACHABLE if nobody answers, or whoever does waits; HTC_EDENIED, also if a key is not known, here or there; HTC_ETIMEDOUT; HTC_EVERSION; HTC_EPROTO; what
  *         the gateway refused with; HTC_ENOMEM
  *
  * Cost: a round trip.   Since: 0.1
@@ -198,6 +207,32 @@ HTC_API void htc_content_hex(const uint8_t hash[32], char hex[65]);
  * Cost: O(1).   Since: 0.1
  */
 HTC_API htc_status htc_content_unhex(const char *hex, uint8_t hash[32]);
+
+/**
+ * Which upload a URI names: htc:HASH a file, htc:HASH/ a directory that htc_content_tree has written.
+ *
+ * @param[in]  uri   borrowed
+ * @param[out] hash  untouched on failure
+ * @param[out] tree  1: a directory; NULL is fine
+ * @return HTC_OK; HTC_EINVAL if it names no upload
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API htc_status htc_content_of_uri(const char *uri, uint8_t hash[32], int *tree);
+
+/**
+ * Write a directory as one content, for htc_client_upload: the same files make the same content. Of a file it has the name, the bytes and whether it may be
+ * executed; symbolic links stay links, and empty directories are kept.
+ *
+ * @param[in]  dir    path, borrowed
+ * @param[in]  out    open for writing; borrowed
+ * @param[out] error  why, with the name below dir; NULL is fine
+ * @return HTC_OK; HTC_EPATH: a symbolic link leads out of the directory; HTC_EINPUT: something cannot be read, changes meanwhile, or is neither a file, a directory
+ *         nor a link; HTC_ETOOBIG: more than a million entries; HTC_ENOSPC; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: reads all files once.   Since: 0.2
+ */
+HTC_API htc_status htc_content_tree(const char *dir, int out, htc_error *error);
 
 #ifdef __cplusplus
 }

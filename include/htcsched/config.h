@@ -143,14 +143,47 @@ HTC_API const char *htc_config_key(size_t i, const char **allowed, const char **
 typedef struct htc_config_site {
     size_t      size;    /**< sizeof(htc_config_site), set by the caller */
     const char *name;    /**< lent by the configuration */
-    const char *adapter; /**< "fork": this machine, "join": the host whose key has the site's name */
+    const char *adapter; /**< "fork": this machine, "join": the host whose key has the site's name; "slurm", "sge", "ssh", "emu": this system starts the site's broker */
     uint32_t    cores;   /**< slots; of a host that joins the most that it may have, 0 in the file: 64. Else 0 in the file: a share of max(4, cores of this machine) less what other sites name */
     uint32_t    node_cores; /**< the largest task, in cores */
     uint64_t    memory;  /**< that its tasks may reserve, bytes; 0 in the file: this machine's, or 0 of a host that joins; sites that name none divide what is left */
     uint64_t    task_memory; /**< reserved for a task that names no figure, bytes; 0 in the file: memory / cores */
     const char *const *users; /**< of a host that joins the users that it serves, NULL at the end, none: the owner alone; else NULL. Since: 0.2 */
     double      speed; /**< of its cores, relative to other sites'. Since: 0.2 */
+    const char *org;  /**< label of its organisation, "": none. Since: 0.2 */
+    const char *type; /**< of its kind of machine. Since: 0.2 */
+    const char *os;   /**< of its operating system. Since: 0.2 */
+    uint32_t    broker; /**< 1: this system starts the site's broker (htc_config_batch_get). Since: 0.2 */
+    const htc_resource *resources; /**< n_resources that it counts (site.NAME.gpus, site.NAME.res.RESOURCE); lent. Since: 0.2 */
+    size_t      n_resources; /**< of resources. Since: 0.2 */
+    const char *container; /**< what runs its containers, as htc_agent_host_options.container; lent. Since: 0.2 */
 } htc_config_site;
+
+/** Agents as jobs of a batch system: [batch], or what a site of this system says. */
+typedef struct htc_config_batch {
+    size_t      size;    /**< sizeof(htc_config_batch), set by the caller */
+    const char *system;  /**< "none", "slurm", "sge", "ssh", "emu"; lent, as all strings here, by the configuration */
+    const char *options; /**< more words for the command that submits */
+    const char *hosts;   /**< the file of a list of hosts, or "" */
+    const char *dir;     /**< of the site's broker, or "" */
+    uint32_t    slots;   /**< of a site: its cores; of [batch]: 0 */
+    uint32_t    cores;   /**< of one job */
+    uint32_t    steps;   /**< agents that are submitted together, at most */
+    uint32_t    submits_per_s; /**< at most */
+    uint32_t    running_max;   /**< jobs that run or wait, at most; 0: any number */
+    uint32_t    queued_max;    /**< jobs that wait, at most; 0: any number */
+    htc_ns      time_ns;   /**< wall time that is asked for; 0: none */
+    htc_ns      drain_ns;  /**< ahead of its end; 0: a tenth of it */
+    htc_ns      period_ns; /**< between two looks */
+    const char *const *emu_clusters; /**< of the emulated batch system: NAME:CORES, NULL at the end; NULL: one cluster */
+    uint32_t    emu_by_queue;   /**< emu.cluster_metric is queue */
+    htc_ns      emu_service_ns; /**< for each job */
+    double      emu_hold;       /**< probability that a job is held, */
+    double      emu_hold_rate;  /**< and what each start or end of the last second adds */
+    double      emu_fail;       /**< probability that an agent's start fails */
+    uint64_t    emu_seed;       /**< of these */
+    const char *credentials;    /**< the file of the site's credentials, or "". Since: 0.2 */
+} htc_config_batch;
 
 /**
  * How many sites there are.
@@ -173,6 +206,18 @@ HTC_API size_t htc_config_sites(const htc_config *config);
  * Cost: some system calls.   Since: 0.1
  */
 HTC_API htc_status htc_config_site_get(const htc_config *config, size_t i, htc_config_site *site);
+
+/**
+ * How agents are jobs of a batch system.
+ *
+ * @param[in]  config  borrowed
+ * @param[in]  site    NULL: as [batch] says; else a site whose broker this system starts
+ * @param[out] batch   with its size set; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL or batch has no size; HTC_ENOTFOUND: there is no such site, or its adapter is fork or join
+ *
+ * Cost: O(sites + keys).   Since: 0.2
+ */
+HTC_API htc_status htc_config_batch_get(const htc_config *config, const char *site, htc_config_batch *batch);
 
 /** What "stored" means: see htc_kv_durability. */
 typedef enum htc_durability {

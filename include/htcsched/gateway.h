@@ -13,6 +13,7 @@
 
 #include "htcsched/machine.h"
 #include "htcsched/metrics.h"
+#include "htcsched/work.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,13 @@ typedef struct htc_site_options {
     const char *const *users; /**< joins: names of the users whose agents it gets, up to a colon, NULL at the end; none, or NULL: the owner's alone;
                                      copied. Since: 0.2 */
     double      speed; /**< of its cores, relative to other sites': the fastest gets agents first where all begin at once; 0: 1. Since: 0.2 */
+    const char *org;  /**< label of its organisation, for those who look at sites; copied, cut to 63 bytes; NULL: none. Since: 0.2 */
+    const char *type; /**< likewise, of its kind of machine. Since: 0.2 */
+    const char *os;   /**< likewise, of its operating system. Since: 0.2 */
+    const htc_resource *resources; /**< n_resources that it counts, at most 16, no name twice; never more are in use at once. GPUs
+                                        (HTC_RESOURCE_GPU, at most 64) are devices of its one node. joins: they count instead of what the host says of
+                                        the same name; copied. Since: 0.2 */
+    size_t      n_resources; /**< of resources. Since: 0.2 */
 } htc_site_options;
 
 /** What keeps the tasks of different users apart; the first is the safe default. */
@@ -90,6 +98,28 @@ typedef struct htc_gateway_options {
     size_t (*hosts)(void *ctx, char *out, size_t room);
     void       *hosts_ctx;  /**< kept. Since: 0.2 */
     const char *store_join; /**< HOST:PORT where hosts that join reach the store; copied; NULL, "": nowhere. Since: 0.2 */
+    htc_ns      lease_ns; /**< other gateways may use the same store: one of them is active, and another becomes it when the record that the active one
+                               renews has not changed for this long. 0: no other gateway may. Since: 0.2 */
+    const char *name;     /**< with lease_ns: who this is, and */
+    const char *address;  /**< where it is reached, for people and for the other gateways; copied; NULL: "". Since: 0.2 */
+    const char *data_id; /**< with lease_ns: names where its host keeps uploads; a gateway whose place has another name than that of the gateways
+                              before does not start. Copied; NULL, "": it keeps none. Since: 0.2 */
+    uint32_t    uploads_refused; /**< 1: its host keeps files where another gateway would not find them. Since: 0.2 */
+    htc_ns   gang_collect_ns; /**< gang.collect_s: a task of several nodes waits no longer for all of them together, then gives them back for a while;
+                                   0: 60 s. Since: 0.2 */
+    uint32_t    mail;       /**< 1: the host sends mail (HTC_CALL_MAIL). Since: 0.2 */
+    htc_ns   half_life_ns;  /**< fair.half_life of what projects have used; 0: 7 days. Since: 0.2 */
+    uint64_t quota_core_ns; /**< quota.core_hours: run time times cores that a user may use, who has no other quota; 0: any. Since: 0.2 */
+    uint64_t quota_bytes;   /**< quota.bytes of kept outputs, likewise. Since: 0.2 */
+    uint64_t quota_tasks;   /**< quota.tasks that are unfinished, likewise. Since: 0.2 */
+    uint64_t quota_processes; /**< quota.processes: tasks that run at once, likewise. Since: 0.2 */
+    const char *system;  /**< of the machine that it runs on, as uname(2) calls it ("Linux"), at most 31 bytes; copied; NULL: not known. Since: 0.2 */
+    const char *machine; /**< likewise, its hardware ("x86_64"). Since: 0.2 */
+    const char *outputs; /**< its host's directory of data, absolute, at most 1023 bytes: agents of hosts that have joined and that see it store
+                              outputs there (htc_gateway_host_outputs); copied. NULL, "": they keep them. Since: 0.2 */
+    const char *outputs_id; /**< with outputs: what says that it is seen, 64 bytes; copied. Since: 0.2 */
+    htc_ns   wide_wait_ns;  /**< task.wide_wait_s: a task of several slots waits this long, then slots are kept for it alone; 0: 300 s. Since: 0.2 */
+    uint32_t not_durable; /**< 1: the store keeps its records in memory alone (db.mode = off); reports say so. Since: 0.2 */
 } htc_gateway_options;
 
 /** A gateway, as a machine: self of htc_gateway_ops. */

@@ -19,10 +19,24 @@ typedef struct htc_gateway_host htc_gateway_host;
 /** The most of htc_gateway_host_options.agent_args. */
 #define HTC_GATEWAY_HOST_ARGS_MAX 16
 
+/** The emulated batch system: clusters of cores, whose jobs are processes of this machine. Every field's zero but size is a default. */
+typedef struct htc_gateway_host_emu {
+    size_t      size;       /**< sizeof(htc_gateway_host_emu) */
+    const char *const *clusters; /**< "NAME:CORES" each, NULL at the end: a job goes to one of them with all its steps. NULL: one cluster */
+    uint32_t    by_queue;   /**< 0: to the one with most free cores; 1: to the one with the shortest queue */
+    uint32_t    reserved;   /**< 0 */
+    htc_ns      service_ns; /**< what a cluster's server takes for each job, one after the other */
+    double      hold;       /**< the probability that a job is held instead of started, 0 to 1, */
+    double      hold_rate;  /**< and what each job adds to it that has started or ended in the last second */
+    double      fail;       /**< the probability that an agent's start fails */
+    uint64_t    seed;       /**< of these */
+} htc_gateway_host_emu;
+
 /** A batch system whose jobs the agents are. */
 typedef struct htc_gateway_host_batch {
     size_t      size;   /**< sizeof(htc_gateway_host_batch) */
-    const char *system; /**< "slurm": sbatch, squeue and scancel; "sge": qsub, qstat and qdel; found on PATH. "ssh": no batch system but hosts on which
+    const char *system; /**< "slurm": sbatch, squeue and scancel; "sge": qsub, qstat and qdel; found on PATH. "emu": an
+                             emulated one, of this machine. "ssh": no batch system but hosts on which
                              agents are started by ssh; of the fields below words (more options of ssh), hosts and cores count then */
     const char *words;  /**< more words for the command that submits, separated by blanks: "--partition long"; NULL: none */
     uint32_t    steps;  /**< agents that are submitted together, at most; 0: 64 */
@@ -35,6 +49,12 @@ typedef struct htc_gateway_host_batch {
     uint32_t    slots;  /**< out, "ssh": of all hosts */
     uint64_t    agents[1024]; /**< out: agents that an earlier process has submitted and that may be there */
     uint32_t    count;     /**< out: how many */
+    uint32_t    running_max; /**< jobs at most that run or wait there, any time; 0: any number */
+    uint32_t    queued_max;  /**< jobs at most that wait there; 0: any number */
+    uint32_t    emu_cores;   /**< "emu": of its one cluster, where emu names none */
+    const htc_gateway_host_emu *emu; /**< "emu": NULL: every default */
+    const char *credentials; /**< a file that says as whom agents are started (htc.ini(5), site.NAME.credentials), which others must not be able to read;
+                                  NULL, "": as ssh and the batch system have it. Since: 0.2 */
 } htc_gateway_host_batch;
 
 /** Where things are. */
@@ -53,7 +73,41 @@ typedef struct htc_gateway_host_options {
     htc_gateway_host_batch *batch; /**< agents are jobs of this batch system instead of processes of this machine: each is an element of an array job
                                         that runs agent_path on a node, which sees state_dir under the same path. Which jobs there are is kept in
                                         state_dir/batch, so that a later process goes on with them. Filled in where it says so. NULL: none. Since: 0.2 */
+    const char *objects_dir; /**< where what a host that has joined brings from the gateway lies (HTC_CALL_OBJECT_ROOM and those after it), on the file
+                                  system of state_dir: HTC_CALL_OBJECT_GIVE gives it to a user's tasks. NULL: nothing is brought. Since: 0.2 */
+    const char *data_dir; /**< where uploads and outputs are kept, instead of state_dir/data: a directory that several gateways share, of which each may be
+                               the one that writes. Since: 0.2 */
+    const char *mail_command; /**< server.mail_command: a program and its words, blanks between them, to whose standard input a mail with its headers is
+                                   written; copied. NULL, "": no mail is sent. Since: 0.2 */
 } htc_gateway_host_options;
+
+/** Room for what names a directory that gateways share. */
+#define HTC_GATEWAY_HOST_DATA_ID 65
+
+/**
+ * What names a directory that several gateways share: the text of the file shared-id in it, which the first one draws.
+ *
+ * @param[in]  dir    exists
+ * @param[out] id     gets 64 hex digits
+ * @param[out] error  why; NULL is fine
+ * @return HTC_OK; HTC_ENOTFOUND: there is no such directory; HTC_ECORRUPT: the file holds something else; HTC_EIO
+ *
+ * Cost: some system calls, and a sync the first time.   Since: 0.2
+ */
+HTC_API htc_status htc_gateway_host_data_id(const char *dir, char id[HTC_GATEWAY_HOST_DATA_ID], htc_error *error);
+
+/**
+ * Let hosts that see the directory where outputs are kept find that it is this one (data.output = shared): a new id is written into it.
+ *
+ * @param[in,out] gateway  of a gateway that runs, or is about to
+ * @param[out]    dir      lends its path, until htc_gateway_host_destroy: htc_gateway_options.outputs
+ * @param[out]    id       gets 64 hex digits: htc_gateway_options.outputs_id
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOSPC; HTC_EIO
+ *
+ * Cost: some system calls.   Since: 0.2
+ */
+HTC_API htc_status htc_gateway_host_outputs(htc_gateway_host *gateway, const char **dir, char id[HTC_GATEWAY_HOST_DATA_ID], htc_error *error);
 
 /** Room for the sentence of htc_gateway_host_apart. */
 #define HTC_GATEWAY_HOST_WHY_MAX 256
@@ -107,13 +161,15 @@ typedef struct htc_host_portal_options {
     uint32_t    port;     /**< the driver's number of this listener, as its connections tell the gateway */
     uint32_t    reserved; /**< 0 */
     htc_ns      patience; /**< for a request to come, to be answered and to be taken; 0: 60 s. A download has it again for each 2 MiB */
+    const char *origin;   /**< "https://NAME[:PORT]", where a proxy with TLS serves it to others: requests with that Host and Origin are its own
+                               too, and the session's cookie is Secure there; at most 255 bytes, copied. NULL or "": none. Since: 0.2 */
 } htc_host_portal_options;
 
 /**
  * Show the portal, a web page for users, from when the host runs until it is destroyed (doc/portal.md).
  *
  * Its requests reach the machine as those of a peer of HTC_TRANSPORT_TCP whose uid is not known: a login says who somebody is, and
- * nothing else does. Nothing is encrypted, so that addresses beyond loopback are refused. At most 96 requests and 32 streams of events
+ * nothing else does. Nothing is encrypted, so that addresses beyond loopback are refused; behind a proxy with TLS it is at options.origin. At most 96 requests and 32 streams of events
  * are open at once, 8 of each of one login; a request has at most 8 KiB of head and 16 MiB of body.
  *
  * @param[in,out] host     not running yet; its machine is a gateway

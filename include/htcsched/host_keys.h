@@ -105,7 +105,8 @@ HTC_API htc_status htc_host_keys_listen(htc_host_keys *keys, const htc_host_keys
 /** Whom to call. */
 typedef struct htc_host_keys_dial_options {
     size_t      size;    /**< sizeof(htc_host_keys_dial_options) */
-    const char *address; /**< "10.0.0.2:7421", "[fd00::2]:7421", "store-2.example:7421" (asked for each time); copied */
+    const char *address; /**< "10.0.0.2:7421", "[fd00::2]:7421", "store-2.example:7421" (asked for each time); copied. Several with commas between: each is
+                              tried in turn, and the next one when a connection has ended */
     const char *name;    /**< who has to answer, as in the ring; copied. NULL: anybody with peer_role */
     uint32_t    peer_role; /**< htc_key_role of who has to answer; 0: HTC_KEY_MEMBER */
     uint32_t    port;      /**< number handed to the machine in htc_peer_info.port */

@@ -10,6 +10,7 @@
 #ifndef HTCSCHED_HTCSCHED_H
 #define HTCSCHED_HTCSCHED_H
 
+#include "htcsched/access.h"
 #include "htcsched/agent.h"
 #include "htcsched/agent_host.h"
 #include "htcsched/allot.h"
@@ -40,6 +41,7 @@
 #include "htcsched/kv_backup.h"
 #include "htcsched/kv_engine.h"
 #include "htcsched/kv_members.h"
+#include "htcsched/kv_bridge.h"
 #include "htcsched/kv_proxy.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/kv_siblings.h"
@@ -54,6 +56,7 @@
 #include "htcsched/registry.h"
 #include "htcsched/ring.h"
 #include "htcsched/runtime.h"
+#include "htcsched/script.h"
 #include "htcsched/state.h"
 #include "htcsched/status.h"
 #include "htcsched/steal.h"

@@ -4,7 +4,8 @@
  *
  * A state machine (htcsched/machine.h). It keeps one connection to the gateway, says what the host has and which agents there are, and asks
  * its own host to launch and to end agents with the calls that a gateway makes on its own machine (HTC_CALL_LAUNCH, HTC_CALL_KILL_AGENT:
- * htcsched/calls.h; htc_gateway_host_create carries them out). Agents speak with the gateway by themselves.
+ * htcsched/calls.h; htc_gateway_host_create carries them out). Agents speak with the gateway by themselves. Uploads that their tasks read it
+ * brings from the gateway, once for all of them, and keeps while there is room (HTC_CALL_OBJECT_ROOM and those after it, HTC_CALL_OBJECT_GIVE).
  *
  * HTC_EVENT_SHUTDOWN lets its agents finish what runs, and it ends with them; a second one, or one whose status is not HTC_OK, ends them at
  * once. While the gateway is away, agents go on, and so does it.
@@ -15,6 +16,7 @@
 #define HTCSCHED_JOINED_H
 
 #include "htcsched/machine.h"
+#include "htcsched/work.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +52,12 @@ typedef struct htc_joined_options {
                                   gives some back while it runs */
     const uint64_t *agents; /**< copied: agents of an earlier process that may be there still, as its host knows (htcsched/gateway_host.h); NULL */
     uint32_t        count;  /**< how many, at most 1024 */
+    const htc_resource *resources; /**< n_resources that it counts (htc_site_options.resources), at most 16; copied; NULL. Since: 0.2 */
+    size_t          n_resources; /**< of resources. Since: 0.2 */
+    uint32_t    fetches;     /**< uploads that are brought from the gateway at once; 0: 8. Since: 0.2 */
+    uint64_t    cache_bytes; /**< of the uploads that are kept here for tasks; 0: 1 GiB. Since: 0.2 */
+    const char *system;  /**< of this machine, as uname(2) calls it ("Linux"), at most 31 bytes; copied; NULL: not known. Since: 0.2 */
+    const char *machine; /**< likewise, its hardware ("x86_64"). Since: 0.2 */
 } htc_joined_options;
 
 /** A host that has joined, as a machine: self of htc_joined_ops. */

@@ -166,6 +166,30 @@ HTC_API htc_status htc_keys_once_drop(const char *path, const char *name, uint32
 HTC_API htc_status htc_keys_once_load(const char *path, htc_enrolment *enrolment, htc_ns now, htc_ns wall,
                                       htc_error *error);
 
+/** Where to enrol, and as whom. */
+typedef struct htc_keys_join_options {
+    size_t         size;       /**< sizeof(htc_keys_join_options) */
+    const char    *address;    /**< "HOST:PORT" of a gateway (its server.join) or of a store (db.join, or a member's --listen) */
+    const char    *key_path;   /**< of one's own key file */
+    const char    *ring_path;  /**< the server's key is pinned there; made if it is not there */
+    const char    *server;     /**< under this name, as a member's */
+    const uint8_t *secret;     /**< HTC_KEY_BYTES: the one-time secret */
+    uint32_t       role;       /**< htc_key_role that the secret was drawn for; 0: HTC_KEY_USER */
+    htc_ns         timeout_ns; /**< 0: 10 s */
+} htc_keys_join_options;
+
+/**
+ * Show a one-time secret over there: each side pins the other's key, that side under the name for which the secret was drawn.
+ *
+ * @param[in]  options  borrowed
+ * @param[out] error    why not; may be NULL
+ * @return HTC_OK: both are pinned; HTC_EINVAL; HTC_EDENIED: the secret is not known there, or not any more, or the ring has another key under
+ *         that name; HTC_EUNREACHABLE; HTC_ETIMEDOUT; as htc_keys_read and htc_keys_change_ring; HTC_ENOMEM
+ *
+ * Cost: a handshake, and two syncs. Blocks.   Since: 0.2
+ */
+HTC_API htc_status htc_keys_join(const htc_keys_join_options *options, htc_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -166,6 +166,8 @@ typedef struct htc_sim_dial_options {
         stream; /**< 1: of bytes (HTC_OUT_BYTES, HTC_IN_BYTES), not of messages; nothing is lost on it but with it */
     uint32_t refused; /**< when it is tried and the target is not up: HTC_IN_EVENT with this op, whose body is peer as htc_put_u32 writes
                            it; then the target is waited for. 0: it is not told. Since: 0.2 */
+    htc_sim_node *other; /**< tried in turn with the target: when one is not up or cannot be reached, and after a connection has ended. NULL: the
+                              target alone. Since: 0.2 */
 } htc_sim_dial_options;
 
 /**

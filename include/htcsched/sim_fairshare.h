@@ -172,6 +172,8 @@ typedef struct htc_sim_fairshare_options {
      */
     htc_status (*next_job)(void *ctx, htc_sim_fairshare_job *job);
     void *next_ctx; /**< handed to it */
+    htc_ns output_ns; /**< what each task leaves goes to a shared file system, which takes so long for one output after the other; a task has ended, and its core is
+                           somebody's again, when its output is there. 0: it stays on the node. Not of the exact engine */
 } htc_sim_fairshare_options;
 
 /** How one user fared. */

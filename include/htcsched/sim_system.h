@@ -14,6 +14,9 @@
  * exactly one committed result, but of jobs that were cancelled or that waited in vain, every agent has left, of jobs that were removed
  * nothing is left, and users are told exactly the run time that is stored.
  *
+ * With two gateways one is active and one waits; they and the store are stopped, killed and cut off from each other for longer than every lease.
+ * With three members of the store, what counts as stored is what a majority of them holds durably.
+ *
  * With flows, some jobs are seats at a flow, which a user has written into the store: agents are workers of it, and reach each other. After every
  * commit of the store each of its tasks is in one place, none has begun before its parents ended as they should, what has ended stays so, and no seat
  * is done before the flow has ended. In the end each task is as a plain loop leaves it.
@@ -50,6 +53,9 @@ typedef struct htc_sim_system_options {
     void (*trace)(void *ctx, const char *line);
     void    *trace_ctx; /**< handed to it */
     uint32_t flows;     /**< 1: one or two flows are among the jobs, and agents work at them. Since: 0.2 */
+    uint32_t gateways;  /**< 2: one is active and one waits, with leases shorter than the longest pauses. Since: 0.2 */
+    uint32_t members;   /**< 3: of the store, with a proxy for each gateway; killed, stopped and cut off too. Needs two gateways, and takes no flows.
+                             0, 1: the store is one server. Since: 0.2 */
 } htc_sim_system_options;
 
 /** What became of a run. */

@@ -79,6 +79,8 @@ typedef struct htc_store_options {
     uint32_t       role;      /**< htc_key_role that one's own key is pinned with over there; 0: HTC_KEY_USER. Since: 0.2 */
     const uint8_t *once;      /**< a one-time secret, HTC_KEY_BYTES: have one's own key pinned there, and pin the one that answers as
                                    server in the file ring_path, made if need be; copied. NULL: no. Since: 0.2 */
+    uint32_t       durable; /**< 1: refuse a store that may lose what it has answered when it is killed or its machine fails: of Redis, one without
+                                 appendonly yes and appendfsync always, HTC_ESTORE with what to set; `memory:` too. Others keep it. Since: 0.2 */
 } htc_store_options;
 
 /**

@@ -97,6 +97,34 @@ HTC_API uint64_t htc_spec_count(const htc_spec *spec);
 HTC_API const char *htc_spec_name(const htc_spec *spec);
 
 /**
+ * The first JobProject of the document, without space around it. It is no part of the tasks, and so not of htc_spec_bytes.
+ *
+ * @param[in] spec  borrowed
+ * @return lends the text as long as the specification lives; "" if there is none, or the specification was made from bytes
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API const char *htc_spec_project(const htc_spec *spec);
+
+/** What a document says of its job beside its tasks: a member of a request to submit (doc/api.md), as text. Since: 0.2 */
+typedef struct htc_wish {
+    const char *name;  /**< "array", "retries", "priority", "max_running", "begin" (seconds since 1970), "signal", "paused" ("true", "false"), "after"
+                            ("12:any", as often as there are jobs), "output", "error_output", "compat", "on_end" (a document), "mail_to", "mail_on" */
+    const char *value; /**< of it */
+} htc_wish;
+
+/**
+ * The element Submission of the document. It is no part of the tasks, and so not of htc_spec_bytes.
+ *
+ * @param[in]  spec    borrowed
+ * @param[out] wishes  lends them, in the document's order, as long as the specification lives
+ * @return their number; 0 if there are none, or the specification was made from bytes
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API size_t htc_spec_wishes(const htc_spec *spec, const htc_wish **wishes);
+
+/**
  * What the parse found odd but took: foreign elements that are ignored, for one.
  *
  * @param[in] spec  borrowed
@@ -127,7 +155,7 @@ typedef struct htc_limits {
     uint64_t stack;          /**< StackSizeLimit */
     uint64_t data;           /**< DataSegmentLimit */
     uint64_t processes;      /**< ProcessCountLimit */
-    uint32_t cores;          /**< TotalCPUCount; at least 1 */
+    uint32_t cores;          /**< TotalCPUCount; at least 1; on how many nodes: htc_task.node_cores */
     uint32_t core_is_set;    /**< 1: core_size counts, 0 too; 0: no core file */
 } htc_limits;
 
@@ -154,6 +182,21 @@ typedef enum htc_task_kind {
     HTC_TASK_BUILTIN = 1,  /**< a function that the system has: function and argument (htcsched/calls.h, RUN_SPAN) */
     HTC_TASK_FUNCTION = 2  /**< a function of a shared object (htcsched/task_fn.h): object, function and argument */
 } htc_task_kind;
+
+/** Bytes of the name of a counted resource, at most, without the zero. Since: 0.2 */
+#define HTC_RESOURCE_NAME_MAX 31
+/** Counted resources of one task, at most. Since: 0.2 */
+#define HTC_TASK_RESOURCES_MAX 8
+/** The resource that is counted in devices, each of which one task has for itself. Since: 0.2 */
+#define HTC_RESOURCE_GPU "gpu"
+/** Nodes of one task, at most. Since: 0.2 */
+#define HTC_TASK_NODES_MAX 128
+
+/** So many of something that a site counts: GPUs, licences. Since: 0.2 */
+typedef struct htc_resource {
+    const char *name;  /**< lower-case letters, digits, _ . and -, a letter first */
+    uint32_t    count; /**< at least 1 */
+} htc_resource;
 
 /** Bytes of the name of a function, at most, without the zero. */
 #define HTC_TASK_FUNCTION_MAX 255
@@ -186,6 +229,16 @@ typedef struct htc_task {
     const char        *function;     /**< the builtin, or the symbol in object: letters, digits and _, no digit first; NULL of a command */
     const char        *argument;     /**< of the function; NULL: "" */
     const char        *object;       /**< htc:HASH (64 hex digits: uploaded content) or an absolute path; NULL but of HTC_TASK_FUNCTION */
+    const htc_resource *resources;   /**< n_resources that are counted, no name twice. Since: 0.2 */
+    const char        *container;    /**< image that it runs in; NULL: none. Since: 0.2 */
+    uint32_t           n_resources;  /**< of resources, at most HTC_TASK_RESOURCES_MAX. Since: 0.2 */
+    uint32_t           node_cores;   /**< cores on each of limits.cores / node_cores nodes, IndividualCPUCount; 0: all on one node. Since: 0.2 */
+    const char        *devices;      /**< as it was handed out: the numbers of its GPUs, commas between; NULL: none. Since: 0.2 */
+    const char        *nodes;        /**< as it was handed out: the names of its nodes, blanks between, the first one leads; limits.cores are those of
+                                          this node then; NULL: one node. Since: 0.2 */
+    uint32_t           member;       /**< which of nodes this one is, from 0. Since: 0.2 */
+    const char        *credentials;  /**< as it was handed out: users and passwords by host for its URLs, in the syntax of .netrc, at most 4096 bytes;
+                                          nobody is to see them; NULL: none. Since: 0.2 */
 } htc_task;
 
 /**
@@ -286,6 +339,20 @@ typedef struct htc_command {
     const char *pairs_a;         /**< htc generate --pairs: a file whose lines are for the place {a}; NULL: no pairs */
     const char *pairs_b;         /**< the file for the place {b}; NULL: the same */
     uint32_t    pairs_unordered; /**< 1: each unordered pair i < j of one list once; 0: every pair */
+    uint32_t    reserved;        /**< 0 */
+    const char *directory;       /**< WorkingDirectory or NULL: the private scratch directory. Since: 0.2 */
+    uint32_t    node_cores;      /**< cores on each node, below limits.cores; 0: all on one. Since: 0.2 */
+    const htc_resource *resources; /**< n_resources that each task takes of what sites count. Since: 0.2 */
+    size_t      n_resources;     /**< of resources. Since: 0.2 */
+    const char *container;       /**< image that tasks run in; NULL: none. Since: 0.2 */
+    const char *project;         /**< JobProject or NULL. Since: 0.2 */
+    const htc_wish *wishes;      /**< n_wishes of the element Submission, in any order. Since: 0.2 */
+    size_t      n_wishes;        /**< of wishes. Since: 0.2 */
+    uint32_t    in_each;         /**< 1: the URI of an input that has a place is written out, a value for each of the source's, so that htc_jsdl_stage can
+                                      replace each: all its places are of one source, a list or a range of whole numbers. Since: 0.2 */
+    const char *hosts;           /**< CandidateHosts: names with commas between them; NULL: any. Since: 0.2 */
+    const char *architecture;    /**< CPUArchitectureName, in any case ("x86_64"); NULL: any. Since: 0.2 */
+    const char *system;          /**< OperatingSystemName, likewise ("linux"); NULL: any. Since: 0.2 */
 } htc_command;
 
 /**
@@ -312,6 +379,30 @@ HTC_API htc_status htc_command_to_jsdl(const htc_env *env, const htc_command *co
  * Cost: O(length of the word).   Since: 0.2
  */
 HTC_API htc_status htc_command_word(char **text, const char **word);
+
+/**
+ * A time as it stands behind an option: 90s, 5m, 2h, 1d (also with a decimal point), MM:SS, HH:MM:SS, D-HH[:MM[:SS]], or a number alone.
+ *
+ * @param[in]  text     borrowed
+ * @param[in]  alone    seconds that a number alone counts in, above 0: 1, or 60 as batch systems have it
+ * @param[out] seconds  0 or more; untouched on failure
+ * @return HTC_OK; HTC_EUSAGE: it is something else; HTC_EINVAL
+ *
+ * Cost: O(length).   Since: 0.2
+ */
+HTC_API htc_status htc_command_time(const char *text, double alone, double *seconds);
+
+/**
+ * A size as it stands behind an option: 900B, 100K, 512M, 4G, 1T (also with a decimal point, in either case, with B or iB behind it),
+ * in powers of 1024, or a number alone, which counts MiB.
+ *
+ * @param[in]  text   borrowed
+ * @param[out] bytes  below 9e18; untouched on failure
+ * @return HTC_OK; HTC_EUSAGE: it is something else; HTC_EINVAL
+ *
+ * Cost: O(length).   Since: 0.2
+ */
+HTC_API htc_status htc_command_size(const char *text, uint64_t *bytes);
 
 /** Who knows the files that a document names where it was written. */
 typedef struct htc_staging {

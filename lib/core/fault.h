@@ -88,6 +88,13 @@
     X(weights_ignored)       /* slots are divided as if all users had the same weight */                               \
     X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
     X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
+    X(gateway_writes_blind)  /* a gateway writes and deletes whatever the version of a record is */                     \
+    X(gateway_unconfirmed)   /* what a gateway says leaves before it is confirmed that it is still the active one */    \
+    X(gateway_destroys_early) /* a removal begins to delete before it is confirmed that its record was in time */       \
+    X(gateway_usage_unsealed) /* nor what was used, projects and quotas */                                            \
+    X(gateway_forgets_unknown) /* that a write had no known outcome is forgotten */                                   \
+    X(gateway_forgets_early) /* what an attempt has is forgotten before its chunk says that it has ended */           \
+    X(gateway_unsealed)      /* a gateway that becomes active does not write anew what it goes on from */               \
     X(after_not_looked)      /* a gateway that starts does not look whether what a job waits for has ended meanwhile */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,

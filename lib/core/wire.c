@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/util.h"
+
 const char *htc_wire_name(uint16_t type)
 {
     switch ((htc_wire_type)type) {
@@ -36,17 +38,44 @@ void htc_wire_hello(htc_buf *b, uint8_t role, uint16_t highest)
     htc_put_u8(b, role);
 }
 
-htc_status htc_wire_read_hello(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version)
+void htc_wire_hello_machine(htc_buf *b, uint8_t role, uint16_t highest, const htc_wire_machine *m)
+{
+    htc_wire_hello(b, role, highest);
+    if (highest < HTC_WIRE_VERSION_MACHINE || !m->system[0] || !m->machine[0])
+        return;
+    htc_put_str(b, m->system);
+    htc_put_str(b, m->machine);
+}
+
+static htc_status read_hello(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version, htc_wire_machine *m)
 {
     uint32_t magic = htc_get_u32(r);
     uint16_t theirs = htc_get_u16(r);
     *role = htc_get_u8(r);
     *version = theirs < highest ? theirs : highest;
+    if (m)
+        memset(m, 0, sizeof *m);
+    if (m && *version >= HTC_WIRE_VERSION_MACHINE && r->status == HTC_OK && htc_reader_left(r)) {
+        htc_get_str(r, m->system, sizeof m->system);
+        htc_get_str(r, m->machine, sizeof m->machine);
+        htc__text_clean(m->system);
+        htc__text_clean(m->machine);
+    }
     if (theirs > highest)
         htc_get_raw(r, htc_reader_left(r));
     if (htc_reader_done(r) != HTC_OK || magic != HTC_WIRE_MAGIC)
         return HTC_EPROTO;
     return *version >= HTC_WIRE_VERSION_MIN ? HTC_OK : HTC_EVERSION;
+}
+
+htc_status htc_wire_read_hello(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version)
+{
+    return read_hello(r, highest, role, version, NULL);
+}
+
+htc_status htc_wire_read_hello_machine(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version, htc_wire_machine *m)
+{
+    return read_hello(r, highest, role, version, m);
 }
 
 void htc_wire_welcome(htc_buf *b, uint64_t id, uint16_t version)

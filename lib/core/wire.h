@@ -12,10 +12,15 @@
 #define HTC_WIRE_MAGIC UINT32_C(0x31435448) /* "HTC1" */
 /* The highest number of the protocol that is spoken here, and the lowest. Who calls says its highest one; both speak the lower of the two
  * from the welcome on. Number 2 has, in the WELCOME of a store of several members to a client, who that member is and which map it has
- * (kvs/wire/owners_wire.h); a peer of number 1 is not told, and does not tell. doc/protocol.md has the rule. */
-#define HTC_WIRE_VERSION 2
+ * (kvs/wire/owners_wire.h); a peer of number 1 is not told, and does not tell. Of number 3 are agents and gateways that know a signal in a
+ * grant and GANG_WORD; neither is said to one of a lower number. Agents and hosts of number 4 say in HELLO of which kind their machine is, and are told
+ * in AGENT_WELCOME where outputs go. doc/protocol.md has the rule. */
+#define HTC_WIRE_VERSION 4
 #define HTC_WIRE_VERSION_MIN 1
 #define HTC_WIRE_VERSION_OWNERS 2
+#define HTC_WIRE_VERSION_GANGS 3
+#define HTC_WIRE_VERSION_MACHINE 4
+#define HTC_WIRE_VERSION_OUTPUTS 4
 /* The longest message: the largest value and what stands around it. */
 #define HTC_WIRE_MESSAGE_MAX ((16u << 20) + (64u << 10))
 
@@ -57,6 +62,11 @@
     X(NUDGE, 314)                                                                                                      \
     X(SLOTS, 315)                                                                                                      \
     X(SLOTS_HELD, 316)                                                                                                 \
+    X(CONTENT_WANT, 317)                                                                                               \
+    X(CONTENT_HERE, 318)                                                                                               \
+    X(REVOKE, 319)                                                                                                     \
+    X(GANG_WORD, 333)     /* lib/roles/runtime/gang_wire.h */                                                          \
+    X(AGENT_OUTPUTS, 334)                                                                                              \
     /* hosts that join: lib/roles/runtime/joined_wire.h says their payloads */                                         \
     X(JOINED_HELLO, 350)                                                                                               \
     X(JOINED_WELCOME, 351)                                                                                             \
@@ -79,7 +89,7 @@
     X(WORKER_COUNTS, 330)   /* from: a ledger; tasks, note, to: done, failed and cancelled, to who looks for the end */ \
     X(WORKER_COUNTED, 331)  /* the same: that is known; seq: tasks of the flow that have ended, as far as is known */    \
     X(WORKER_REDO, 332)     /* note: a task that the receiver has claimed to make again: does it? */                   \
-    /* between workers: lib/roles/worker/objects_wire.h */                                                             \
+    /* between workers, and from a gateway to a host that has joined: lib/roles/runtime/objects_wire.h */                                                             \
     X(OBJECT_ASK, 340)      /* 32 B hash, u64 offset, u32 len, varint flow */                                          \
     X(OBJECT_BYTES, 341)    /* 32 B hash, u64 offset, u64 size of the object, bytes */                                 \
     X(OBJECT_NONE, 342)     /* 32 B hash, u64 offset, status: that piece is not to be had here */
@@ -104,6 +114,14 @@ void htc_wire_error(htc_buf *b, uint64_t id, htc_status status, const char *text
 /* r stands at the payload; highest: what is spoken here. HTC_OK, the role and the number that both speak; HTC_EPROTO; HTC_EVERSION: there
  * is none. What a later version says behind the role is passed over. */
 htc_status htc_wire_read_hello(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version);
+/* Of which kind the machine of the caller is, in the words of uname(2): "Linux", "x86_64". "": not said. */
+#define HTC_WIRE_MACHINE_MAX 32
+typedef struct htc_wire_machine {
+    char system[HTC_WIRE_MACHINE_MAX], machine[HTC_WIRE_MACHINE_MAX];
+} htc_wire_machine;
+/* The same with that behind the role; both texts or none. */
+void       htc_wire_hello_machine(htc_buf *b, uint8_t role, uint16_t highest, const htc_wire_machine *m);
+htc_status htc_wire_read_hello_machine(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version, htc_wire_machine *m);
 /* The number in a WELCOME; HTC_EVERSION if it is none of those that the caller, who has announced highest, can speak. */
 htc_status htc_wire_read_welcome(htc_reader *r, uint16_t highest, uint16_t *version);
 

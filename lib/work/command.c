@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "work/command_private.h"
+#include "work/wishes.h"
+#include "work/xml_private.h"
 
 typedef struct writer {
     const htc_env     *env;
@@ -23,7 +25,7 @@ static void put(writer *w, const char *text)
     htc_put_raw(&w->b, htc_bytes_of(text));
 }
 
-static void put_escaped(htc_buf *b, htc_bytes text)
+void htc__put_escaped(htc_buf *b, htc_bytes text)
 {
     const char *p = text.data;
     for (size_t i = 0; i < text.len; i++) {
@@ -184,7 +186,7 @@ static htc_status put_text_with_places(writer *w, const char *word, const char *
     }
     if (status == HTC_OK)
         status = text.status;
-    put_escaped(&w->b, htc_buf_bytes(&text));
+    htc__put_escaped(&w->b, htc_buf_bytes(&text));
     htc_buf_free(&text);
     return status;
 }
@@ -244,6 +246,8 @@ static htc_status put_streams(writer *w)
         status = put_element(w, "    ", "posix:Output", c->output, "//p:Output");
     if (status == HTC_OK && c->error_output)
         status = put_element(w, "    ", "posix:Error", c->error_output, "//p:Error");
+    if (status == HTC_OK && c->directory)
+        status = put_element(w, "    ", "posix:WorkingDirectory", c->directory, "//p:WorkingDirectory");
     return status;
 }
 
@@ -303,8 +307,95 @@ static void put_limits(writer *w)
     put_limit(w, "VirtualMemoryLimit", l->virtual_memory, 0);
 }
 
+/* The source of the places in a text; NULL: there is none, or *status says why not. */
+static htc__source *source_of(const writer *w, const char *text, htc_status *status)
+{
+    htc__source *only = NULL;
+    for (const char *p = text; *p && *status == HTC_OK; p++) {
+        htc__source *s = NULL;
+        int          length = *p == '{' && (p == text || (p[-1] != '\\' && p[-1] != '$')) && w->sources->n ? place_length(p) : -1;
+        if (length < 0)
+            continue;
+        *status = find_source(w, text, (htc_bytes){ p + 1, (size_t)length }, &s);
+        if (*status == HTC_OK && only && s != only)
+            *status = refuse_place(w, text, (htc_bytes){ p + 1, (size_t)length }, "is of another source than the place before it", "one name of a file has places of one source");
+        only = s;
+    }
+    return *status == HTC_OK ? only : NULL;
+}
+
+/* Its kth value, as the sweep will have it; p: the kth of a list. */
+static void put_value(htc_buf *b, const htc__source *s, uint64_t k, const char *p)
+{
+    if (s->kind == HTC__SOURCE_LIST)
+        htc_put_raw(b, htc_bytes_of(p));
+    else
+        htc_put_text(b, "%0*" PRId64, (int)s->width, s->start + (int64_t)k * s->step);
+}
+
+/* The text with the kth value in its places. */
+static void put_with_value(htc_buf *b, const htc__source *s, const char *text, uint64_t k, const char *in_list)
+{
+    for (const char *p = text; *p; p++) {
+        int length = *p == '{' && (p == text || p[-1] != '$') ? place_length(p) : -1;
+        if (*p == '\\' && p[1] == '{') {
+            htc_put_u8(b, (uint8_t) * ++p);
+        } else if (length >= 0) {
+            put_value(b, s, k, in_list);
+            p += length + 1;
+        } else {
+            htc_put_u8(b, (uint8_t)*p);
+        }
+    }
+}
+
+/* One more assignment in lock-step with the source. What stands in the template is the first value: it is replaced like the others. */
+static htc_status put_written_out(writer *w, htc__source *s, const char *text, const char *path)
+{
+    htc_buf     value, *b = &s->also;
+    const char *in_list = (const char *)s->values.data;
+    uint64_t    n = s->kind == HTC__SOURCE_LIST ? s->n_values : s->count;
+    htc_put_text(b, "  <sweep:Assignment>\n   <sweep:DocumentNode><sweep:NamespaceBinding ns=\"" HTC_JSDL_NS "\" prefix=\"j\"/><sweep:Match>%s"
+                    "</sweep:Match></sweep:DocumentNode>\n   <func:Values>\n", path);
+    htc_buf_init(&value, w->env, HTC_XML_BYTES_MAX);
+    for (uint64_t k = 0; k < n && b->status == HTC_OK && value.status == HTC_OK; k++) {
+        htc_buf_clear(&value);
+        put_with_value(&value, s, text, k, in_list);
+        htc_put_raw(b, htc_bytes_of("    <func:Value>"));
+        htc__put_escaped(b, htc_buf_bytes(&value));
+        htc_put_raw(b, htc_bytes_of("</func:Value>\n"));
+        if (k == 0) {
+            put(w, "<jsdl:URI>");
+            htc__put_escaped(&w->b, htc_buf_bytes(&value));
+            put(w, "</jsdl:URI>");
+        }
+        if (s->kind == HTC__SOURCE_LIST)
+            in_list += strlen(in_list) + 1;
+    }
+    htc_status status = value.status;
+    htc_buf_free(&value);
+    htc_put_raw(b, htc_bytes_of("   </func:Values>\n  </sweep:Assignment>\n"));
+    s->n_uses++;
+    return status == HTC_OK ? b->status : status;
+}
+
+/* A URI that is written out for each value: any text stands for it. */
+static htc_status put_each(writer *w, const htc_stage *stage, const char *path, int *done)
+{
+    htc_status   status = HTC_OK;
+    htc__source *s = w->command->in_each ? source_of(w, stage->uri, &status) : NULL;
+    *done = s != NULL;
+    if (!s)
+        return status;
+    if (s->kind != HTC__SOURCE_LIST && s->kind != HTC__SOURCE_INTEGER)
+        return htc__refuse(w->error, HTC_EUSAGE, 0, stage->uri, "the places of %s are not of a list or of whole numbers", htc__quote(htc_bytes_of(stage->uri)).text);
+    w->has_places = 1;
+    return put_written_out(w, s, stage->uri, path);
+}
+
 static htc_status put_stage(writer *w, const htc_stage *s, size_t number, const char *end)
 {
+    int         each = 0;
     char        path[96];
     const char *flag = s->flags & HTC_STAGE_APPEND ? "append"
                        : s->flags & HTC_STAGE_KEEP ? "dontOverwrite"
@@ -317,7 +408,9 @@ static htc_status put_stage(writer *w, const htc_stage *s, size_t number, const 
         put(w, "   <jsdl:DeleteOnTermination>true</jsdl:DeleteOnTermination>\n");
     snprintf(path, sizeof path, "//j:DataStaging[%zu]/j:%s/j:URI", number, end);
     htc_put_text(&w->b, "   <jsdl:%s>", end);
-    if (status == HTC_OK)
+    if (status == HTC_OK && strcmp(end, "Source") == 0)
+        status = put_each(w, s, path, &each);
+    if (status == HTC_OK && !each)
         status = put_element(w, "", "jsdl:URI", s->uri, path);
     htc_put_text(&w->b, "   </jsdl:%s>\n", end);
     if (s->flags & HTC_STAGE_EXECUTABLE)
@@ -337,32 +430,121 @@ static htc_status put_stages(writer *w)
     return status;
 }
 
+static htc_status put_hosts(writer *w, const char *list)
+{
+    put(w, "<jsdl:CandidateHosts>");
+    for (const char *p = list;; p++) {
+        htc_bytes name = { p, strcspn(p, ",") };
+        if (name.len == 0 || strcspn(p, " \t\r\n,") != name.len || !htc__xml_can_carry(name))
+            return htc__refuse(w->error, HTC_EUSAGE, 0, list, "%s is not a list of hosts with commas between them", htc__quote(htc_bytes_of(list)).text);
+        put(w, "<jsdl:HostName>");
+        htc__put_escaped(&w->b, name);
+        put(w, "</jsdl:HostName>");
+        p += name.len;
+        if (!*p)
+            break;
+    }
+    put(w, "</jsdl:CandidateHosts>");
+    return HTC_OK;
+}
+
+/* Where it may run at all. */
+static htc_status put_machine(writer *w)
+{
+    const htc_command *c = w->command;
+    const char        *system = c->system ? htc__jsdl_system(c->system) : NULL, *architecture = c->architecture ? htc__jsdl_architecture(c->architecture) : NULL;
+    if (c->system && !system)
+        return htc__refuse(w->error, HTC_EUSAGE, 0, c->system, "%s is not the name of an operating system in JSDL; LINUX and MACOS are",
+                           htc__quote(htc_bytes_of(c->system)).text);
+    if (c->architecture && !architecture)
+        return htc__refuse(w->error, HTC_EUSAGE, 0, c->architecture, "%s is not the name of an architecture in JSDL; x86_64, arm and powerpc are",
+                           htc__quote(htc_bytes_of(c->architecture)).text);
+    htc_status status = c->hosts ? put_hosts(w, c->hosts) : HTC_OK;
+    if (system)
+        htc_put_text(&w->b, "<jsdl:OperatingSystem><jsdl:OperatingSystemType><jsdl:OperatingSystemName>%s</jsdl:OperatingSystemName>"
+                            "</jsdl:OperatingSystemType></jsdl:OperatingSystem>", system);
+    if (architecture)
+        htc_put_text(&w->b, "<jsdl:CPUArchitecture><jsdl:CPUArchitectureName>%s</jsdl:CPUArchitectureName></jsdl:CPUArchitecture>", architecture);
+    return status;
+}
+
+static htc_status put_resources(writer *w)
+{
+    const htc_command *c = w->command;
+    if (c->limits.cores <= 1 && !c->n_resources && !c->hosts && !c->architecture && !c->system)
+        return HTC_OK;
+    put(w, "  <jsdl:Resources>");
+    htc_status status = put_machine(w);
+    if (status != HTC_OK)
+        return status;
+    if (c->node_cores && c->node_cores < c->limits.cores)
+        htc_put_text(&w->b, "<jsdl:IndividualCPUCount><jsdl:Exact>%u</jsdl:Exact></jsdl:IndividualCPUCount>", c->node_cores);
+    if (c->limits.cores > 1)
+        htc_put_text(&w->b, "<jsdl:TotalCPUCount><jsdl:Exact>%u</jsdl:Exact></jsdl:TotalCPUCount>", c->limits.cores);
+    for (size_t i = 0; i < c->n_resources; i++) {
+        if (!htc__resource_name_is_fine(c->resources[i].name))
+            return htc__refuse(w->error, HTC_EUSAGE, 0, c->resources[i].name, "%s is not the name of a resource",
+                               htc__quote(htc_bytes_of(c->resources[i].name)).text);
+        htc_put_text(&w->b, "<htc:Resource name=\"%s\">%u</htc:Resource>", c->resources[i].name, c->resources[i].count);
+    }
+    put(w, "</jsdl:Resources>\n");
+    return HTC_OK;
+}
+
+static htc_status put_identification(writer *w)
+{
+    const htc_command *c = w->command;
+    if (!c->name && !c->project)
+        return HTC_OK;
+    if ((c->name && !htc__xml_can_carry(htc_bytes_of(c->name))) || (c->project && !htc__xml_can_carry(htc_bytes_of(c->project))))
+        return htc__refuse(w->error, HTC_EUSAGE, 0, c->name ? c->name : c->project, "the name of the job or of its project holds bytes that are no text");
+    put(w, "  <jsdl:JobIdentification>");
+    if (c->name) {
+        put(w, "<jsdl:JobName>");
+        htc__put_escaped(&w->b, htc_bytes_of(c->name));
+        put(w, "</jsdl:JobName>");
+    }
+    if (c->project) {
+        put(w, "<jsdl:JobProject>");
+        htc__put_escaped(&w->b, htc_bytes_of(c->project));
+        put(w, "</jsdl:JobProject>");
+    }
+    put(w, "</jsdl:JobIdentification>\n");
+    return HTC_OK;
+}
+
 static htc_status put_description(writer *w, size_t n_words)
 {
     const htc_command *c = w->command;
     put(w, " <jsdl:JobDescription>\n");
-    if (c->name) {
-        if (!htc__xml_can_carry(htc_bytes_of(c->name)))
-            return htc__refuse(w->error, HTC_EUSAGE, 0, c->name, "the job's name holds bytes that are no text");
-        put(w, "  <jsdl:JobIdentification><jsdl:JobName>");
-        put_escaped(&w->b, htc_bytes_of(c->name));
-        put(w, "</jsdl:JobName></jsdl:JobIdentification>\n");
-    }
+    htc_status identified = put_identification(w);
+    if (identified != HTC_OK)
+        return identified;
     put(w, "  <jsdl:Application>\n   <posix:POSIXApplication>\n");
-    htc_status status = put_words(w, n_words);
+    htc_buf    before = w->b; /* inputs first: where a place is in one of them, values are no arguments */
+    htc_buf_init(&w->b, w->env, HTC_XML_BYTES_MAX);
+    htc_status status = put_stages(w);
+    htc_buf    stages = w->b;
+    w->b = before;
+    if (status == HTC_OK)
+        status = put_words(w, n_words);
     if (status == HTC_OK)
         status = put_streams(w);
     if (status == HTC_OK)
         status = put_environment(w);
     put_limits(w);
-    put(w, "   </posix:POSIXApplication>\n  </jsdl:Application>\n");
-    if (c->limits.cores > 1)
-        htc_put_text(&w->b,
-                     "  <jsdl:Resources><jsdl:TotalCPUCount><jsdl:Exact>%u</jsdl:Exact></jsdl:TotalCPUCount>"
-                     "</jsdl:Resources>\n",
-                     c->limits.cores);
+    put(w, "   </posix:POSIXApplication>\n");
+    if (c->container && status == HTC_OK)
+        status = put_element(w, "   ", "htc:Container", c->container, "//j:Application/*[2]");
+    put(w, "  </jsdl:Application>\n");
     if (status == HTC_OK)
-        status = put_stages(w);
+        status = put_resources(w);
+    htc_put_raw(&w->b, htc_buf_bytes(&stages));
+    if (status == HTC_OK)
+        status = stages.status;
+    htc_buf_free(&stages);
+    if (status == HTC_OK)
+        status = htc__wishes_write(&w->b, c->wishes, c->n_wishes, w->error);
     put(w, " </jsdl:JobDescription>\n");
     return status;
 }
@@ -374,7 +556,7 @@ static void put_values(writer *w, const htc__source *s, const char *element)
     const char *p = (const char *)s->values.data;
     for (size_t i = 0; i < s->n_values; i++, p += strlen(p) + 1) {
         htc_put_text(&w->b, "    <%s>", element);
-        put_escaped(&w->b, htc_bytes_of(p));
+        htc__put_escaped(&w->b, htc_bytes_of(p));
         htc_put_text(&w->b, "</%s>\n", element);
     }
 }
@@ -416,6 +598,10 @@ static void put_assignment(writer *w, size_t i)
     snprintf(number, sizeof number, "%zu", i + 1);
     if (s->kind == HTC__SOURCE_PAIR_SECOND)
         return; /* written with the first */
+    if (!s->uses.len && s->also.len) {
+        htc_put_raw(&w->b, htc_buf_bytes(&s->also));
+        return;
+    }
     put(w, "  <sweep:Assignment>\n");
     htc_put_raw(&w->b, htc_buf_bytes(&s->uses));
     if (s->kind == HTC__SOURCE_PAIR_FIRST) {
@@ -427,6 +613,7 @@ static void put_assignment(writer *w, size_t i)
         put_function(w, s, s->name[0] ? s->name : number);
     }
     put(w, "  </sweep:Assignment>\n");
+    htc_put_raw(&w->b, htc_buf_bytes(&s->also));
 }
 
 static htc_status put_sweeps(writer *w)
@@ -442,8 +629,8 @@ static htc_status put_sweeps(writer *w)
                          s->name[0] ? s->name : "1");
             return status;
         }
-        if (s->uses.status != HTC_OK)
-            return s->uses.status;
+        if (s->uses.status != HTC_OK || s->also.status != HTC_OK)
+            return s->uses.status != HTC_OK ? s->uses.status : s->also.status;
         if (!s->lock_step) {
             put(w, " <sweep:Sweep>\n");
             open++;
@@ -478,6 +665,12 @@ static int is_whole(const htc_command *c)
             return 0;
     for (size_t i = 0; i < c->n_out; i++)
         if (!c->out || !c->out[i].name || !c->out[i].uri)
+            return 0;
+    for (size_t i = 0; i < c->n_wishes; i++)
+        if (!c->wishes || !c->wishes[i].name || !c->wishes[i].value)
+            return 0;
+    for (size_t i = 0; i < c->n_resources; i++)
+        if (!c->resources || !c->resources[i].name)
             return 0;
     return 1;
 }

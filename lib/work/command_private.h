@@ -25,6 +25,7 @@ typedef struct htc__source {
     uint32_t    width; /* INTEGER: typed with zeros in front */
     double      start_real, end_real, step_real;
     uint64_t    count;
+    htc_buf     also; /* assignments in lock-step with it: texts that are written out */
     htc_buf     uses; /* DocumentNode elements */
     size_t      n_uses;
 } htc__source;
@@ -40,6 +41,7 @@ htc_status htc__sources_read(const htc_env *env, const htc_command *command, siz
 void       htc__sources_free(htc__sources *s);
 /* Is this word the beginning of a source? */
 int htc__source_begins(const char *word);
+void htc__put_escaped(htc_buf *b, htc_bytes text);
 /* 1 if every character may stand in XML. */
 int htc__xml_can_carry(htc_bytes text);
 

@@ -206,6 +206,7 @@ static htc_status new_source(const htc_env *env, htc__sources *out, const char *
     s->word = word;
     htc_buf_init(&s->values, env, 0);
     htc_buf_init(&s->uses, env, 0);
+    htc_buf_init(&s->also, env, HTC_XML_BYTES_MAX);
     *source = s;
     return HTC_OK;
 }
@@ -321,5 +322,6 @@ void htc__sources_free(htc__sources *s)
     for (size_t i = 0; i < s->n; i++) {
         htc_buf_free(&s->list[i].values);
         htc_buf_free(&s->list[i].uses);
+        htc_buf_free(&s->list[i].also);
     }
 }

@@ -38,7 +38,27 @@ static const char *const slot_names[HTC__SLOT_KINDS] = {
     [HTC__SLOT_STAGE_TARGET] = "Target/URI",
     [HTC__SLOT_STAGE_EXECUTABLE] = "Executable",
     [HTC__SLOT_EXCLUSIVE] = "ExclusiveExecution",
+    [HTC__SLOT_RESOURCE_NAME] = "Resource/@name",
+    [HTC__SLOT_RESOURCE] = "Resource",
+    [HTC__SLOT_CONTAINER] = "Container",
 };
+
+int htc__resource_name_is_fine(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
+    return n > 0 && n <= HTC_RESOURCE_NAME_MAX && name[n] == '\0' && name[0] >= 'a' && name[0] <= 'z';
+}
+
+int htc__container_is_fine(const char *image)
+{
+    size_t n = strlen(image);
+    if (n == 0 || n > 1023 || image[0] == '-')
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)image[i] <= ' ' || image[i] == 0x7f)
+            return 0;
+    return 1;
+}
 
 const char *htc__slot_name(uint32_t kind)
 {
@@ -152,6 +172,11 @@ int htc__uri_is_upload(htc_bytes uri)
         if (!((p[i] >= '0' && p[i] <= '9') || (p[i] >= 'a' && p[i] <= 'f')))
             return 0;
     return 1;
+}
+
+int htc__uri_is_tree(htc_bytes uri)
+{
+    return uri.len == 69 && ((const char *)uri.data)[68] == '/' && htc__uri_is_upload((htc_bytes){ uri.data, 68 });
 }
 
 int htc__uri_is_file(htc_bytes uri)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "work/compile_private.h"
+#include "work/wishes.h"
 
 /* ---- the template ---- */
 
@@ -152,6 +153,7 @@ static htc_status no_application(htc__compiler *c, const xmlNode *application)
 static htc_status application(htc__compiler *c, const xmlNode *node)
 {
     const xmlNode *posix = NULL;
+    int            containers = 0;
     for (const xmlNode *n = htc__xml_first(node); n; n = htc__xml_next(n)) {
         htc_status status = HTC_OK;
         if (htc__xml_is(n, HTC_POSIX_NS, "POSIXApplication")) {
@@ -159,6 +161,8 @@ static htc_status application(htc__compiler *c, const xmlNode *node)
                 return htc__compile_refuse(c, HTC_EUNSUPPORTED, n, "a second POSIXApplication is not done here");
             posix = n;
             status = posix_application(c, n);
+        } else if (htc__xml_is(n, HTC_OWN_NS, "Container")) {
+            status = containers++ ? htc__compile_refuse(c, HTC_EUNSUPPORTED, n, "a second Container is not done here") : add_slot(c, HTC__SLOT_CONTAINER, n, 0);
         } else if (!htc__xml_in(n, HTC_JSDL_NS)) {
             status = htc__compile_foreign(c, n);
         }
@@ -205,11 +209,20 @@ static htc_status named_inside(htc__compiler *c, const xmlNode *node)
     return HTC_OK;
 }
 
+/* What a site counts, by its name. */
+static htc_status counted(htc__compiler *c, const xmlNode *node)
+{
+    htc_status status = add_slot(c, HTC__SLOT_RESOURCE_NAME, node, 1);
+    return status == HTC_OK ? add_slot(c, HTC__SLOT_RESOURCE, node, 0) : status;
+}
+
 static htc_status resources(htc__compiler *c, const xmlNode *node)
 {
     for (const xmlNode *n = htc__xml_first(node); n; n = htc__xml_next(n)) {
         htc_status status;
-        if (!htc__xml_in(n, HTC_JSDL_NS))
+        if (htc__xml_is(n, HTC_OWN_NS, "Resource"))
+            status = counted(c, n);
+        else if (!htc__xml_in(n, HTC_JSDL_NS))
             status = htc__compile_foreign(c, n);
         else if (htc__xml_is(n, HTC_JSDL_NS, "CandidateHosts") || htc__xml_is(n, HTC_JSDL_NS, "OperatingSystem") ||
                  htc__xml_is(n, HTC_JSDL_NS, "CPUArchitecture"))
@@ -284,9 +297,19 @@ static htc_status identification(htc__compiler *c, const xmlNode *node)
             status = htc__compile_foreign(c, n);
         if (status == HTC_OK && htc__xml_is(n, HTC_JSDL_NS, "JobName"))
             c->job_name = n;
+        if (htc__xml_is(n, HTC_JSDL_NS, "JobProject") && !c->job_project)
+            c->job_project = n;
         if (status != HTC_OK)
             return status;
     }
+    return HTC_OK;
+}
+
+static htc_status submission(htc__compiler *c, const xmlNode *node)
+{
+    if (c->submission)
+        return htc__compile_refuse(c, HTC_EUNSUPPORTED, node, "a second Submission is not done here");
+    c->submission = node;
     return HTC_OK;
 }
 
@@ -294,7 +317,9 @@ static htc_status description(htc__compiler *c, const xmlNode *node)
 {
     for (const xmlNode *n = htc__xml_first(node); n; n = htc__xml_next(n)) {
         htc_status status;
-        if (!htc__xml_in(n, HTC_JSDL_NS))
+        if (htc__xml_is(n, HTC_OWN_NS, "Submission"))
+            status = submission(c, n);
+        else if (!htc__xml_in(n, HTC_JSDL_NS))
             status = htc__compile_foreign(c, n);
         else if (htc__xml_is(n, HTC_JSDL_NS, "JobIdentification"))
             status = identification(c, n);
@@ -457,6 +482,18 @@ static htc_status try_tasks(const htc__compiler *c, const htc_spec *spec)
     return status == HTC_OK ? try_values(c, spec, 0, spec->n_sweeps, 0, &patience) : status;
 }
 
+static htc_status take_project(const htc__compiler *c, htc_spec *spec)
+{
+    xmlChar  *text = c->job_project ? htc__xml_text(c->job_project) : NULL;
+    htc_bytes name = htc__trim(htc_bytes_of((const char *)text));
+    spec->project = text ? htc__alloc(c->env, name.len + 1) : NULL;
+    if (spec->project && name.len)
+        memcpy(spec->project, name.data, name.len);
+    htc_status status = c->job_project && !spec->project ? HTC_ENOMEM : HTC_OK;
+    xmlFree(text);
+    return status;
+}
+
 static htc_status finish(htc__compiler *c, htc_spec **out)
 {
     htc_buf   b;
@@ -467,6 +504,10 @@ static htc_status finish(htc__compiler *c, htc_spec **out)
     if (status == HTC_OK)
         status = htc_spec_from_bytes(c->env, htc_buf_bytes(&b), &spec);
     htc_buf_free(&b);
+    if (status == HTC_OK)
+        status = take_project(c, spec);
+    if (status == HTC_OK && c->submission)
+        status = htc__wishes_read(c->env, c->submission, &spec->wishes, &spec->n_wishes, c->error);
     if (status == HTC_OK)
         status = try_tasks(c, spec);
     if (status != HTC_OK) {

@@ -16,7 +16,7 @@ typedef struct htc__compiler {
     /* Places that the sweeps around the one at work already replace. */
     htc__param    *active;
     size_t         n_active, cap_active;
-    const xmlNode *job_name;
+    const xmlNode *job_name, *job_project, *submission;
     int            has_application;
 } htc__compiler;
 

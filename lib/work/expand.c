@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/url.h"
 #include "work/work_private.h"
 
 /* One value on its way into a slot. Sorted by place; seq keeps the order of the document among equals. */
@@ -32,6 +33,8 @@ typedef struct expander {
     const char *stage_name, *source, *target;
     uint32_t    stage_flags;
     const char *env_name;
+    const char *resource_name;
+    htc_resource counted[HTC_TASK_RESOURCES_MAX];
 } expander;
 
 static htc_status refuse(expander *x, htc_status status, const char *why, const char *value)
@@ -265,10 +268,49 @@ static htc_status set_cores(expander *x, const char *value)
         return status;
     if (cores < 1 || cores != floor(cores))
         return refuse(x, HTC_EUNSUPPORTED, "is not a whole number of cores", value);
-    /* IndividualCPUCount comes first; fewer on a node than in all would spread the task over nodes. */
-    if (x->spec->slots[x->slot].kind == HTC__SLOT_CORES && x->task.limits.cores && cores > x->task.limits.cores)
-        return refuse(x, HTC_EUNSUPPORTED, "is more than IndividualCPUCount: a task runs on one node", value);
-    x->task.limits.cores = (uint32_t)cores;
+    /* IndividualCPUCount comes first; fewer on a node than in all spread the task over nodes. */
+    uint32_t total = (uint32_t)cores, each = x->spec->slots[x->slot].kind == HTC__SLOT_CORES ? x->task.limits.cores : 0;
+    if (each && total > each && total % each)
+        return refuse(x, HTC_EUNSUPPORTED, "is no multiple of IndividualCPUCount: every node of a task has as many cores", value);
+    x->task.node_cores = each && total > each ? each : 0;
+    if (x->task.node_cores && total / each > HTC_TASK_NODES_MAX)
+        return refuse(x, HTC_ETOOBIG, "would take more than 128 nodes", value);
+    x->task.limits.cores = total;
+    return HTC_OK;
+}
+
+/* One count for each name (order_is_known). */
+static htc_status set_resource(expander *x, const char *value)
+{
+    uint64_t   n = 0;
+    htc_task  *t = &x->task;
+    htc_status status = read_number(x, value, &n);
+    if (status == HTC_OK && n > UINT32_MAX)
+        status = refuse(x, HTC_EUNSUPPORTED, "is too large", value);
+    for (uint32_t i = 0; status == HTC_OK && i < t->n_resources; i++)
+        if (strcmp(x->counted[i].name, x->resource_name) == 0)
+            status = refuse(x, HTC_EUNSUPPORTED, "is a second count of a resource", value);
+    if (status == HTC_OK && n && t->n_resources == HTC_TASK_RESOURCES_MAX)
+        status = refuse(x, HTC_ETOOBIG, "is of one resource more than a task may name", value);
+    if (status == HTC_OK && n)
+        x->counted[t->n_resources++] = (htc_resource){ x->resource_name, (uint32_t)n };
+    x->resource_name = NULL;
+    return status;
+}
+
+static htc_status set_resource_name(expander *x, const char *value)
+{
+    if (!htc__resource_name_is_fine(value))
+        return refuse(x, HTC_ESWEEP, "is not the name of a resource: lower-case letters, digits, _ . and -, a letter first, 31 at most", value);
+    x->resource_name = value;
+    return HTC_OK;
+}
+
+static htc_status set_container(expander *x, const char *value)
+{
+    if (!htc__container_is_fine(value))
+        return refuse(x, HTC_ESWEEP, "is not the name of an image", value);
+    x->task.container = value;
     return HTC_OK;
 }
 
@@ -318,11 +360,17 @@ static htc_status set_env_name(expander *x, const char *value)
 static htc_status check_uri(expander *x, const char *value, int is_input)
 {
     htc_bytes uri = htc_bytes_of(value);
-    if (htc__uri_is_file(uri) || (is_input && htc__uri_is_upload(uri)))
+    if (is_input && htc__url_is_web(uri)) {
+        char        shown[256]; /* without a password */
+        const char *wrong = htc__url_wrong(uri);
+        htc__url_show(value, shown, sizeof shown);
+        return wrong ? refuse(x, HTC_EUNSUPPORTED, wrong, shown) : HTC_OK;
+    }
+    if (htc__uri_is_file(uri) || (is_input && (htc__uri_is_upload(uri) || htc__uri_is_tree(uri))))
         return HTC_OK;
     if (htc__has_scheme(uri))
         return refuse(x, HTC_EUNSUPPORTED,
-                      is_input ? "is not read here: only file:/path and htc:HASH are"
+                      is_input ? "is not read here: only file:/path, http://, https://, ftp:// and htc:HASH are"
                                : "is not written here: only file:/path and names in the result set are",
                       value);
     if (is_input)
@@ -468,6 +516,12 @@ static htc_status apply(expander *x, htc_bytes text)
         return set_uri(x, trimmed(text), 0);
     case HTC__SLOT_EXCLUSIVE:
         return check_exclusive(x, trimmed(text));
+    case HTC__SLOT_RESOURCE_NAME:
+        return set_resource_name(x, trimmed(text));
+    case HTC__SLOT_RESOURCE:
+        return set_resource(x, trimmed(text));
+    case HTC__SLOT_CONTAINER:
+        return set_container(x, trimmed(text));
     case HTC__SLOT_KINDS:
         break;
     }
@@ -482,6 +536,8 @@ static int order_is_known(const expander *x)
         return x->env_name != NULL;
     if (kind == HTC__SLOT_STAGE_SOURCE || kind == HTC__SLOT_STAGE_TARGET)
         return x->stage_name != NULL;
+    if (kind == HTC__SLOT_RESOURCE)
+        return x->resource_name != NULL;
     return 1;
 }
 
@@ -568,6 +624,7 @@ static htc_status build(expander *x, htc_task **out)
         x->task.env = x->environ;
         x->task.in = x->in;
         x->task.out = x->out;
+        x->task.resources = x->counted;
         x->task.values_json = (const char *)x->json.data;
         status = htc_task_to_bytes(x->env, &x->task, &bytes);
         if (status == HTC_OK) {

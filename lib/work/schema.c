@@ -9,6 +9,7 @@
 #include <libxml/valid.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "work/xml_private.h"
 
@@ -144,6 +145,24 @@ static const declaration declarations[] = {
     { HTC_OWN_NS, "Pairs", TEXT_NONE, "Value+", "second:integer? name:string? other", 0 },
     { HTC_OWN_NS, "Value", TEXT_STRING, "", "", 1 },
     { HTC_OWN_NS, "Executable", TEXT_BOOLEAN, "", "", 0 },
+    { HTC_OWN_NS, "Resource", TEXT_COUNT, "", "name:string other", 0 },
+    { HTC_OWN_NS, "Container", TEXT_STRING, "", "other", 0 },
+    { HTC_OWN_NS, "Submission", TEXT_NONE,
+      "Array? Retries? Priority? MaxRunning? Begin? Signal? Hold? After* Output? Error? Compat? OnEnd? MailTo? MailOn? any*", "other", 0 },
+    { HTC_OWN_NS, "Array", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "Retries", TEXT_COUNT, "", "", 1 },
+    { HTC_OWN_NS, "Priority", TEXT_INTEGER, "", "", 1 },
+    { HTC_OWN_NS, "MaxRunning", TEXT_COUNT, "", "", 1 },
+    { HTC_OWN_NS, "Begin", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "Signal", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "Hold", TEXT_BOOLEAN, "", "", 1 },
+    { HTC_OWN_NS, "After", TEXT_COUNT, "", "when:string?", 1 },
+    { HTC_OWN_NS, "Output", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "Error", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "Compat", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "OnEnd", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "MailTo", TEXT_STRING, "", "", 1 },
+    { HTC_OWN_NS, "MailOn", TEXT_STRING, "", "", 1 },
 };
 
 static const char *const architectures[] = { "sparc", "powerpc", "x86", "x86_32", "x86_64", "parisc",
@@ -185,6 +204,23 @@ static const char *const systems[] = { "Unknown",      "MACOS",
                                        "OpenBSD",      "Not_Applicable",
                                        "Windows_XP",   "z_OS",
                                        "other",        NULL };
+
+static const char *in_any_case(const char *const *names, const char *text)
+{
+    while (*names && strcasecmp(*names, text) != 0)
+        names++;
+    return *names;
+}
+
+const char *htc__jsdl_architecture(const char *text)
+{
+    return in_any_case(architectures, text);
+}
+
+const char *htc__jsdl_system(const char *text)
+{
+    return in_any_case(systems, text);
+}
 
 static const declaration *declared(const xmlNode *node, int global_only)
 {

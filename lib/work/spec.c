@@ -263,6 +263,8 @@ void htc_spec_destroy(htc_spec *s)
     htc__free(&env, s->values, s->n_values * sizeof *s->values);
     htc__free(&env, s->exceptions, s->n_exceptions * sizeof *s->exceptions);
     htc__strfree(&env, s->name);
+    htc__strfree(&env, s->project);
+    htc__wishes_free(&env, s->wishes, s->n_wishes);
     htc__strfree(&env, s->warnings);
     htc__free(&env, s->bytes, s->len);
     htc__free(&env, s, sizeof *s);
@@ -281,6 +283,17 @@ uint64_t htc_spec_count(const htc_spec *spec)
 const char *htc_spec_name(const htc_spec *spec)
 {
     return spec->name;
+}
+
+const char *htc_spec_project(const htc_spec *spec)
+{
+    return spec->project ? spec->project : "";
+}
+
+size_t htc_spec_wishes(const htc_spec *spec, const htc_wish **wishes)
+{
+    *wishes = spec->wishes;
+    return spec->n_wishes;
 }
 
 const char *htc_spec_warnings(const htc_spec *spec)

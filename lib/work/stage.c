@@ -10,6 +10,11 @@ typedef struct stager {
     const htc_staging *asked;
     htc_error         *error;
     xmlNode           *executable, *description; /* the last ones; NULL: none */
+    const htc_env     *env;
+    int                inner; /* the document of an OnEnd */
+    int                contained; /* it names an image, which has what is not here */
+    const xmlNode     *assignment; /* the last one that was looked at, */
+    int                feeds;      /* and whether its values go into a URI */
 } stager;
 
 /* ---- the tree ---- */
@@ -121,21 +126,51 @@ static htc_status replace_uri(const stager *s, xmlNode *n)
 }
 
 /* Values of a sweep go into a URI if one of the assignment's expressions names one. */
-static htc_status feeds_a_uri(const xmlNode *value, int *yes)
+static htc_status feeds_a_uri(stager *s, const xmlNode *value, int *yes)
 {
     xmlNode *assignment = value->parent ? value->parent->parent : NULL;
     *yes = 0;
     if (!assignment || !is(assignment, HTC_SWEEP_NS, "Assignment"))
         return HTC_OK;
-    for (xmlNode *n = assignment->children; n && !*yes; n = after(n, assignment))
-        if (is(n, HTC_SWEEP_NS, "Match")) {
-            char *match = content_of(n);
-            if (!match)
-                return HTC_ENOMEM;
-            *yes = strstr(match, "URI") != NULL;
-            xmlFree(match);
-        }
+    if (assignment != s->assignment) { /* once for all of its values, of which there may be a million */
+        s->assignment = assignment;
+        s->feeds = 0;
+        for (xmlNode *n = assignment->children; n && !s->feeds; n = after(n, assignment))
+            if (is(n, HTC_SWEEP_NS, "Match")) {
+                char *match = content_of(n);
+                if (!match)
+                    return HTC_ENOMEM;
+                s->feeds = strstr(match, "URI") != NULL;
+                xmlFree(match);
+            }
+    }
+    *yes = s->feeds;
     return HTC_OK;
+}
+
+static htc_status stage_document(const htc_env *env, htc_bytes xml, const htc_staging *asked, int inner, htc_bytes *out, htc_error *error);
+
+/* What runs at the job's end is a document too, beside the same files. */
+static htc_status stage_end(const stager *s, xmlNode *n)
+{
+    char      *text = content_of(n);
+    htc_bytes  made = { NULL, 0 };
+    htc_error  ours = { .status = HTC_OK };
+    htc_status status = text ? stage_document(s->env, htc_bytes_of(text), s->asked, 1, &made, &ours) : HTC_ENOMEM;
+    xmlFree(text);
+    if (status == HTC_OK) { /* whose text has a zero behind it */
+        char *copy = htc__alloc(s->env, made.len + 1);
+        if (copy)
+            memcpy(copy, made.data, made.len);
+        status = copy ? set_content(n, copy) : HTC_ENOMEM;
+        htc__free(s->env, copy, made.len + 1);
+    } else if (ours.status != HTC_OK) {
+        htc__refuse(s->error, status, htc__xml_line(n), htc__xml_name(n), "OnEnd: %s", ours.text);
+    } else {
+        status = refused(s, n, status);
+    }
+    htc_work_free(s->env, made);
+    return status;
 }
 
 static htc_status look_at(stager *s, xmlNode *n)
@@ -148,10 +183,14 @@ static htc_status look_at(stager *s, xmlNode *n)
         s->description = n;
     else if (is(n, HTC_POSIX_NS, "Executable"))
         s->executable = n;
+    else if (is(n, HTC_OWN_NS, "Container"))
+        s->contained = 1;
     else if (is(n, HTC_JSDL_NS, "URI"))
         yes = n->parent && is(n->parent, HTC_JSDL_NS, "Source");
+    else if (is(n, HTC_OWN_NS, "OnEnd") && !s->inner)
+        return stage_end(s, n);
     else if (strcmp(htc__xml_name(n), "Value") == 0)
-        status = feeds_a_uri(n, &yes);
+        status = feeds_a_uri(s, n, &yes);
     return status == HTC_OK && yes ? replace_uri(s, n) : status;
 }
 
@@ -217,6 +256,10 @@ static htc_status stage_program(const stager *s)
     htc_status  status = name ? is_brought(s, name, &brought) : HTC_ENOMEM;
     if (status == HTC_OK && !brought) {
         status = s->asked->program(s->asked->ctx, name, &uri);
+        if (status == HTC_ENOEXEC && s->contained) {
+            uri = NULL;
+            status = HTC_OK;
+        }
         if (status == HTC_OK && uri && !htc__path_stays(htc_bytes_of(without_dot(name))))
             status = HTC_EPATH;
         status = status == HTC_OK ? status : refused(s, s->executable, status);
@@ -252,21 +295,27 @@ static htc_status write_out(const htc_env *env, xmlDoc *doc, htc_bytes *out)
     return htc__take_bytes(env, &b, out);
 }
 
-htc_status htc_jsdl_stage(const htc_env *env, htc_bytes xml, const htc_staging *staging, htc_bytes *out, htc_error *error)
+static htc_status stage_document(const htc_env *env, htc_bytes xml, const htc_staging *asked, int inner, htc_bytes *out, htc_error *error)
 {
-    htc_staging asked = { 0 };
-    htc_error   ours = { .status = HTC_OK };
-    stager      s = { .asked = &asked, .error = &ours };
-    htc_status  status = htc__options_copy(&asked, sizeof asked, staging, staging ? staging->size : 0, offsetof(htc_staging, ctx) + sizeof asked.ctx);
-    if (status == HTC_OK && (!asked.file || !asked.program || !out || (xml.len && !xml.data)))
-        status = HTC_EINVAL;
-    if (status == HTC_OK)
-        status = htc__xml_read(xml, HTC_XML_BYTES_MAX, &s.doc, &ours);
+    stager     s = { .env = env, .asked = asked, .error = error, .inner = inner };
+    htc_status status = htc__xml_read(xml, HTC_XML_BYTES_MAX, &s.doc, error);
     if (status == HTC_OK)
         status = stage_all(&s);
     if (status == HTC_OK)
         status = write_out(env, s.doc, out);
     xmlFreeDoc(s.doc);
+    return status;
+}
+
+htc_status htc_jsdl_stage(const htc_env *env, htc_bytes xml, const htc_staging *staging, htc_bytes *out, htc_error *error)
+{
+    htc_staging asked = { 0 };
+    htc_error   ours = { .status = HTC_OK };
+    htc_status  status = htc__options_copy(&asked, sizeof asked, staging, staging ? staging->size : 0, offsetof(htc_staging, ctx) + sizeof asked.ctx);
+    if (status == HTC_OK && (!asked.file || !asked.program || !out || (xml.len && !xml.data)))
+        status = HTC_EINVAL;
+    if (status == HTC_OK)
+        status = stage_document(env, xml, &asked, 0, out, &ours);
     if (status != HTC_OK && error) {
         if (ours.status == HTC_OK)
             htc__refuse(&ours, status, 0, "", "%s", htc_strerror(status));

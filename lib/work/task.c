@@ -4,13 +4,18 @@
  *   u8 which of input, output, error, directory, host, architecture, system are there, and those,
  *   where the highest bit of that is set: u8 kind, str function, str argument, and of HTC_TASK_FUNCTION str object; a command has none,
  *   u64 memory_min, limits (12 u64, u32 cores, u8 core_is_set),
- *   counts of args, env, in, out; the strings; a staging is str name, str uri, varint flags */
+ *   counts of args, env, in, out; the strings; a staging is str name, str uri, varint flags,
+ *   and of a task that asks for more than a node and its cores: u8 1, varint node_cores, varint member, str container, str devices, str nodes,
+ *   count of resources: str name, varint count. "" is none of these. Where that u8 is 2, str credentials */
 #include <string.h>
 
+#include "core/netrc.h"
+#include "core/url.h"
 #include "work/work_private.h"
 
 typedef struct task_block {
     htc_task task; /* first: what the caller holds */
+    htc_resource resources[HTC_TASK_RESOURCES_MAX];
     htc_env  env;
     size_t   size;
 } task_block;
@@ -18,6 +23,8 @@ typedef struct task_block {
 #define OPTIONAL 7
 #define IS_FUNCTION (1u << OPTIONAL)
 #define OBJECT_MAX 4095
+#define MORE 1 /* what stands before the section of a task that asks for more */
+#define MORE_SECRET 2 /* the same, and credentials after it */
 
 static void list_optional(const htc_task *t, const char *out[OPTIONAL])
 {
@@ -77,7 +84,31 @@ static int function_is_fine(const htc_task *t)
 static int task_is_whole(const htc_task *t)
 {
     return t && (t->executable || t->kind != HTC_TASK_COMMAND) && function_is_fine(t) && (t->args || !t->n_args) && (t->env || !t->n_env) && (t->in || !t->n_in) &&
-           (t->out || !t->n_out);
+           (t->out || !t->n_out) && (t->resources || !t->n_resources) && t->n_resources <= HTC_TASK_RESOURCES_MAX;
+}
+
+static int has_more(const htc_task *t)
+{
+    return t->n_resources || t->node_cores || t->member || t->container || t->devices || t->nodes || t->credentials;
+}
+
+static void put_more(htc_buf *b, const htc_task *t)
+{
+    if (!has_more(t))
+        return;
+    htc_put_u8(b, t->credentials ? MORE_SECRET : MORE);
+    htc_put_varint(b, t->node_cores);
+    htc_put_varint(b, t->member);
+    htc_put_str(b, t->container ? t->container : "");
+    htc_put_str(b, t->devices ? t->devices : "");
+    htc_put_str(b, t->nodes ? t->nodes : "");
+    htc_put_varint(b, t->n_resources);
+    for (uint32_t i = 0; i < t->n_resources; i++) {
+        htc_put_str(b, t->resources[i].name);
+        htc_put_varint(b, t->resources[i].count);
+    }
+    if (t->credentials)
+        htc_put_str(b, t->credentials);
 }
 
 static void put_function(htc_buf *b, const htc_task *t)
@@ -123,6 +154,7 @@ htc_status htc_task_to_bytes(const htc_env *env, const htc_task *task, htc_bytes
         htc_put_str(&b, task->env[i]);
     put_stages(&b, task->in, task->n_in);
     put_stages(&b, task->out, task->n_out);
+    put_more(&b, task);
     return htc__take_bytes(env, &b, out);
 }
 
@@ -169,7 +201,7 @@ static int stage_is_fine(const htc_stage *s, int is_input)
     htc_bytes uri = htc_bytes_of(s->uri);
     if (!htc__path_stays(htc_bytes_of(s->name)) || s->flags > 31 || creation == 0 || (creation & (creation - 1)) != 0)
         return 0;
-    if (htc__uri_is_file(uri) || (is_input && htc__uri_is_upload(uri)))
+    if (htc__uri_is_file(uri) || (is_input && (htc__uri_is_upload(uri) || htc__uri_is_tree(uri) || !htc__url_wrong(uri))))
         return 1;
     return !is_input && !htc__has_scheme(uri) && htc__path_stays(uri);
 }
@@ -252,6 +284,82 @@ static void get_lists(task_reader *d, htc_task *t, char *arrays)
     t->out = out;
 }
 
+static const char *get_optional(task_reader *d)
+{
+    const char *text = get_text(d);
+    return text[0] ? text : NULL;
+}
+
+/* Names with one blank between; 0: it is no such list. */
+static uint32_t count_nodes(const char *nodes)
+{
+    uint32_t n = 0;
+    while (*nodes) {
+        size_t len = strcspn(nodes, " ");
+        if (len == 0 || ++n > HTC_TASK_NODES_MAX)
+            return 0;
+        nodes += len;
+        if (*nodes == ' ' && !*++nodes)
+            return 0;
+    }
+    return n;
+}
+
+static int devices_are_fine(const char *devices)
+{
+    return devices[strspn(devices, "0123456789,")] == '\0' && devices[0] != ',' && !strstr(devices, ",,") && devices[strlen(devices) - 1] != ',';
+}
+
+static int more_is_fine(const htc_task *t)
+{
+    uint32_t cores = t->limits.cores, n = t->nodes ? count_nodes(t->nodes) : 0;
+    for (uint32_t i = 0; i < t->n_resources; i++) {
+        if (!htc__resource_name_is_fine(t->resources[i].name))
+            return 0;
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(t->resources[i].name, t->resources[k].name) == 0)
+                return 0;
+    }
+    if (t->nodes ? n == 0 || t->member >= n : t->member != 0)
+        return 0;
+    if (t->credentials && htc__netrc_wrong(htc_bytes_of(t->credentials)))
+        return 0;
+    if (t->node_cores && (t->node_cores >= cores || cores % t->node_cores || cores / t->node_cores > HTC_TASK_NODES_MAX) && !t->nodes)
+        return 0;
+    return (!t->container || htc__container_is_fine(t->container)) && (!t->devices || devices_are_fine(t->devices));
+}
+
+static void get_more(task_reader *d, task_block *block)
+{
+    htc_task *t = &block->task;
+    if (htc_reader_left(&d->r) == 0)
+        return;
+    int      version = htc_get_u8(&d->r);
+    uint64_t node_cores = htc_get_varint(&d->r), member = htc_get_varint(&d->r);
+    t->container = get_optional(d);
+    t->devices = get_optional(d);
+    t->nodes = get_optional(d);
+    size_t n = htc_get_count(&d->r, 2);
+    if ((version != MORE && version != MORE_SECRET) || node_cores > UINT32_MAX || member > UINT32_MAX || n > HTC_TASK_RESOURCES_MAX) {
+        htc_reader_fail(&d->r);
+        return;
+    }
+    t->node_cores = (uint32_t)node_cores;
+    t->member = (uint32_t)member;
+    for (t->n_resources = 0; t->n_resources < n && d->r.status == HTC_OK; t->n_resources++) {
+        htc_resource *r = &block->resources[t->n_resources];
+        r->name = get_text(d);
+        uint64_t count = htc_get_varint(&d->r);
+        if (count == 0 || count > UINT32_MAX)
+            htc_reader_fail(&d->r);
+        r->count = (uint32_t)count;
+    }
+    t->resources = block->resources;
+    t->credentials = version == MORE_SECRET ? get_text(d) : NULL;
+    if (d->r.status == HTC_OK && (!has_more(t) || !more_is_fine(t)))
+        htc_reader_fail(&d->r);
+}
+
 htc_status htc_task_from_bytes(const htc_env *env, htc_bytes bytes, htc_task **out)
 {
     /* Read the head twice: once into a scratch block for its counts, then where it stays. */
@@ -275,6 +383,8 @@ htc_status htc_task_from_bytes(const htc_env *env, htc_bytes bytes, htc_task **o
     task_reader d = { htc_reader_of(bytes), (char *)(block + 1) + arrays };
     get_head(&d, &block->task);
     get_lists(&d, &block->task, (char *)(block + 1));
+    if (d.r.status == HTC_OK)
+        get_more(&d, block);
     if (htc_reader_done(&d.r) != HTC_OK) {
         htc_task_destroy(&block->task);
         return HTC_EPROTO;

@@ -18,7 +18,7 @@
 #define HTC_SWEEP_FUNCTIONS_NS "http://schemas.ogf.org/jsdl/2009/03/sweep/functions"
 #define HTC_FILE_SWEEP_NS      "http://schemas.ogf.org/jsdl/2009/03/file-sweep"
 #define HTC_SWEEP_DRAFT_NS     "http://schemas.ogf.org/jsdl/2007/01/jsdl-sweep"
-/* Ours: Pairs, Executable (of a staged file), and the attributes name and literal. */
+/* Ours: Pairs, Executable (of a staged file), Resource, Container, and the attributes name and literal. */
 #define HTC_OWN_NS "urn:htcsched:jsdl"
 
 #define HTC_TASKS_MAX       (UINT64_C(1) << 40)
@@ -69,6 +69,9 @@ typedef enum htc__slot_kind {
     HTC__SLOT_STAGE_TARGET,
     HTC__SLOT_STAGE_EXECUTABLE,
     HTC__SLOT_EXCLUSIVE, /* ExclusiveExecution: only false is done */
+    HTC__SLOT_RESOURCE_NAME, /* followed by its count */
+    HTC__SLOT_RESOURCE,
+    HTC__SLOT_CONTAINER,
     HTC__SLOT_KINDS
 } htc__slot_kind;
 
@@ -150,6 +153,9 @@ struct htc_spec {
     uint8_t         *bytes;
     size_t           len;
     char            *name, *warnings;
+    char            *project; /* of a document that was parsed; NULL: none */
+    htc_wish        *wishes; /* likewise */
+    size_t           n_wishes;
     uint64_t         count;
     htc__slot       *slots;
     htc__sweep      *sweeps;
@@ -159,6 +165,9 @@ struct htc_spec {
     uint64_t        *exceptions;
     size_t           n_slots, n_sweeps, n_assignments, n_params, n_values, n_exceptions;
 };
+
+/* Of a list of this length, which may be NULL. */
+void htc__wishes_free(const htc_env *env, htc_wish *list, size_t count);
 
 /* htc_spec_task; *slot is the number of the slot that made it fail, SIZE_MAX if none did. */
 htc_status htc__spec_expand(const htc_spec *spec, uint64_t index, htc_task **out, size_t *slot, htc_error *error);
@@ -171,6 +180,7 @@ htc_status htc__spec_expand(const htc_spec *spec, uint64_t index, htc_task **out
 int htc__path_stays(htc_bytes path);
 /* 64 lower-case hex digits after "htc:". */
 int htc__uri_is_upload(htc_bytes uri);
+int htc__uri_is_tree(htc_bytes uri); /* the same with a slash behind it: a directory */
 int htc__uri_is_file(htc_bytes uri);
 int htc__has_scheme(htc_bytes uri);
 
@@ -186,6 +196,11 @@ typedef struct htc__quoted {
     char text[72];
 } htc__quoted;
 htc__quoted htc__quote(htc_bytes text);
+
+/* Of a counted resource. */
+int htc__resource_name_is_fine(const char *name);
+/* Of an image: no control characters, not too long, none that a program could take for an option. */
+int htc__container_is_fine(const char *image);
 
 /* What is wrong with a function of a shared object and its argument; NULL: nothing. Each may be NULL. */
 const char *htc__function_refuse(const char *object, const char *function, const char *argument);

@@ -9,6 +9,9 @@
 /* Parse without network, entities or document type. HTC_EXML or HTC_ETOOBIG. xmlFreeDoc ends it. Whoever sets (*out)->_private to the htc_bytes that
  * it was read from has columns in its errors. */
 htc_status htc__xml_read(htc_bytes xml, size_t bytes_max, xmlDoc **out, htc_error *error);
+/* The name as the schema has it, of one in any case; NULL: it has none. */
+const char *htc__jsdl_architecture(const char *text);
+const char *htc__jsdl_system(const char *text);
 /* HTC_ESCHEMA at the first element that breaks our schema (schema.c). */
 htc_status htc__schema_check(const xmlDoc *doc, htc_error *error);
 

@@ -24,7 +24,7 @@ $CC -O2 -I"$SOURCE/include" -I"$SOURCE/lib" -c -o "$dir/without.o" "$dir/planted
 $CC -O2 -DHTC_FAULTS -I"$SOURCE/include" -I"$SOURCE/lib" -c -o "$dir/with.o" "$dir/planted.c"
 $CC -O2 -DHTC_FAULTS -I"$SOURCE/include" -I"$SOURCE/lib" -c -o "$dir/fault.o" "$SOURCE/lib/core/fault.c"
 [ -z "$(offences "$dir/without.o")" ] || { echo "an object without fault points is accused"; exit 1; }
-nm "$dir/with.o" | grep -q ' U htc__fault$' && strings -a "$dir/with.o" | grep -qx ack_before_sync || { echo "a planted point is not there"; exit 1; }
+nm "$dir/with.o" | grep ' U htc__fault$' > /dev/null && strings -a "$dir/with.o" | grep -x ack_before_sync > /dev/null || { echo "a planted point is not there"; exit 1; }
 [ -n "$(offences "$dir/with.o")" ] && [ -n "$(offences "$dir/fault.o")" ] || { echo "a planted fault point was not seen"; exit 1; }
 
 for library in "$@"; do

@@ -4,8 +4,11 @@
 # called htc_…. A header belongs to the library that it names ("Library htcsched-sim"), else to htcsched.
 set -euo pipefail
 map=$2
-other=-L
-case $1 in *htcsched-sim*) other=-l ;; esac
+other=-L mark=HTC_API begin=htc_
+headers=("$SOURCE"/include/htcsched/*.h)
+case $1 in
+*htcsched-sim*) other=-l ;;
+esac
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -13,12 +16,12 @@ trap 'rm -rf "$dir"' EXIT
 # Type A is the version node itself.
 nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u > "$dir/exported"
 # Comments away, one line, one declaration a line; the name stands before the first parenthesis.
-grep -Z $other 'Library htcsched-sim' "$SOURCE"/include/htcsched/*.h | xargs -0 cat | grep -v '^#' | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' |
-    grep -oE 'HTC_API [^;{]*\(' | sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u > "$dir/declared"
+{ grep -Z $other 'Library htcsched-sim' "${headers[@]}" || true; } | xargs -0 cat | grep -v '^#' | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' |
+    grep -oE "$mark [^;{]*\\(" | sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u > "$dir/declared"
 
 [ -s "$dir/exported" ] && [ -s "$dir/declared" ] || { echo "nothing exported or nothing declared: this check is broken"; exit 1; }
 # Comments away; a name a line, up to its semicolon.
-tr '\n' ' ' < "$map" | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE '[A-Za-z_][A-Za-z_0-9.]*;' | tr -d ';' | grep -v '^HTCSCHED_' |
+tr '\n' ' ' < "$map" | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE '[A-Za-z_][A-Za-z_0-9.]*;' | tr -d ';' | grep -vE '^(HTCSCHED|HTC_DRMAA)_' |
     sort > "$dir/mapped"
 failed=0
 complain() {
@@ -28,7 +31,7 @@ complain() {
         failed=1
     fi
 }
-complain "exported, but not called htc_" "$(grep -v '^htc_[a-z0-9]' "$dir/exported" || true)"
+complain "exported, but not called $begin" "$(grep -v "^$begin[a-zA-Z0-9]" "$dir/exported" || true)"
 complain "twice in ${map##*/}" "$(uniq -d "$dir/mapped")"
 complain "declared in a public header, but not in ${map##*/}" "$(comm -23 "$dir/declared" "$dir/mapped")"
 complain "in ${map##*/}, but in no public header" "$(comm -13 "$dir/declared" "$dir/mapped")"

@@ -32,6 +32,10 @@ complain "blanks at the end of a line" "$(sources | xargs -0 grep -nE '[ 	]+$' |
 
 complain "lines of CHANGELOG.md longer than 140 characters" "$(LC_ALL=C.UTF-8 grep -nE '^.{141,}' CHANGELOG.md || true)"
 
+# With pipefail, a reader that leaves early makes what writes to it fail by SIGPIPE: whether it does depends on who is first.
+complain "a pipe into grep -q (say: | grep WORDS > /dev/null)" \
+    "$(sources | xargs -0 grep -nE '(^|[^|])[|] *grep -[a-zA-Z]*q' check quickstart || true)"
+
 # Links of the documents to files beside them.
 dead_links() {
     local page target

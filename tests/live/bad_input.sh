@@ -77,7 +77,7 @@ printf '#!/bin/sh\r\ntrue\r\n' > crlf.sh
 printf '#!/not/there/sh\ntrue\n' > interpreter.sh
 printf '#!/usr/bin/env not-there\ntrue\n' > env.sh
 chmod +x ./*.sh
-refuse 2 'script.sh: this is a script.*htc submit -- ./script.sh' "${H[@]}" submit script.sh
+refuse 2 'script.sh: this is a script.*htc submit -- ./script.sh' "${H[@]}" validate script.sh
 refuse 2 'crlf.sh: its lines end with CR LF' "${H[@]}" submit -- ./crlf.sh
 refuse 2 'interpreter.sh: its interpreter /not/there/sh is not there' "${H[@]}" submit -- ./interpreter.sh
 refuse 2 'env.sh: its interpreter not-there is not there' "${H[@]}" submit -- ./env.sh
@@ -93,8 +93,8 @@ refuse 2 'leaves' "${H[@]}" submit --input ../x=plain.txt -- true
 refuse 2 'leaves' "${H[@]}" submit --output '../%j' -- true
 refuse 1 'not a time' "${H[@]}" submit --time soon -- true
 refuse 2 '.' "${H[@]}" submit -- echo '{x}' '{y}' ::: x=1:3 :::+ y=1:4
-mkdir unreadable.d
-refuse 2 'cannot read' "${H[@]}" submit --input unreadable.d -- true
+mkfifo pipe.in
+refuse 2 'not a plain file' "${H[@]}" submit --input pipe.in -- true
 refuse 4 'no job|not found|no such' "${H[@]}" status 4711
 refuse 4 'no job|not found|no such' "${H[@]}" cancel 4711
 refuse 4 'no job|not found|no such' "${H[@]}" fetch 4711

@@ -5,7 +5,8 @@ usage: batch_fake.py serve slurm|sge DIR CORES     runs the queue in the foregro
        batch_fake.py install slurm|sge DIR BIN     makes the commands in the folder BIN
 
 Files in DIR change how it behaves, as long as they are there: away (commands fail), nonsense (they print something else), forgets (nothing is listed),
-closed (nothing begins), hold (what is submitted is held). DIR/calls has a line for each command that was run."""
+closed (nothing begins), hold (what is submitted is held), full (nothing is accepted any more), down (the node is: what runs has ended, and nothing begins). DIR/calls
+has a line for each command that was run."""
 import fcntl, json, os, signal, subprocess, sys, time
 
 
@@ -65,7 +66,13 @@ def serve(system, where, cores):
                 elif job['state'] == 'cancelled':
                     job['state'] = 'ended'
                     write(where, job)
-                elif job['state'] == 'waits' and len(running) < cores and not has(where, 'closed'):
+                elif job['state'] == 'runs' and key in running and has(where, 'down'):
+                    os.killpg(running[key].pid, signal.SIGKILL)
+                    running[key].wait()
+                    del running[key]
+                    job['state'] = 'failed'
+                    write(where, job)
+                elif job['state'] == 'waits' and len(running) < cores and not has(where, 'closed') and not has(where, 'down'):
                     out = open(job['out'], 'wb')
                     variable = 'SLURM_ARRAY_TASK_ID' if system == 'slurm' else 'SGE_TASK_ID'
                     env = dict(os.environ, **{variable: str(job['index'])})
@@ -104,7 +111,7 @@ def submit(system, where, words):
 
 def listing(system, where):
     shown = {'waits': ('PENDING', 'Resources', 'qw'), 'held': ('PENDING', 'JobHeldAdmin', 'hqw'), 'runs': ('RUNNING', 'None', 'r'),
-             'cancelled': ('COMPLETING', 'None', 'dr'), 'ended': ('COMPLETED', 'None', None)}
+             'cancelled': ('COMPLETING', 'None', 'dr'), 'ended': ('COMPLETED', 'None', None), 'failed': ('NODE_FAIL', 'None', None)}
     jobs = [] if has(where, 'forgets') else jobs_of(where)
     if system == 'slurm':
         for j in jobs:
@@ -112,7 +119,7 @@ def listing(system, where):
         return
     print("<?xml version='1.0'?>\n<job_info>\n<queue_info>")
     for j in jobs:
-        if j['state'] != 'ended':
+        if j['state'] not in ('ended', 'failed'):
             print('<job_list state="x"><JB_job_number>%d</JB_job_number><JB_name>%s</JB_name><state>%s</state><tasks>%d</tasks></job_list>'
                   % (j['job'], j['name'], shown[j['state']][2], j['index']))
     print('</queue_info>\n<job_info>\n</job_info>\n</job_info>')
@@ -121,7 +128,7 @@ def listing(system, where):
 def cancel(where, words):
     with Locked(where):
         for j in jobs_of(where):
-            if any(w in ('%d_%d' % (j['job'], j['index']), '%d.%d' % (j['job'], j['index'])) for w in words) and j['state'] != 'ended':
+            if any(w in ('%d_%d' % (j['job'], j['index']), '%d.%d' % (j['job'], j['index'])) for w in words) and j['state'] not in ('ended', 'failed'):
                 j['state'] = 'cancelled'
                 write(where, j)
 
@@ -142,6 +149,9 @@ def main():
         f.write('%s\n' % ' '.join([command] + words[3:]))
     if has(where, 'away'):
         raise SystemExit('%s: error: Unable to contact the controller' % command)
+    if has(where, 'full') and command in ('sbatch', 'qsub'):
+        raise SystemExit({'sbatch': 'sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy',
+                          'qsub': 'Unable to run job: job rejected: Only 20 jobs are allowed per user (current job count: 20)'}[command])
     if has(where, 'nonsense'):
         print('<html>502 Bad Gateway</html>')
     elif command in ('sbatch', 'qsub'):

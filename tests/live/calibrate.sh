@@ -30,6 +30,13 @@ ends 0 kvs --store live --costs "$dir/costs.ini" --clients 16 --requests 1000 --
 mv "$dir/out" "$dir/with"
 ends 0 kvs --store live --clients 16 --requests 1000 --json
 cmp -s "$dir/out" "$dir/with" && fail "the costs change nothing"
+# Each of the other models takes its section, and is another run with it.
+for model in "manytask --nodes 8 --cores 1" "dataflow --nodes 8" "jobs --nodes 64" "fairshare --cores 8 --tasks 100"; do
+    ends 0 $model --costs "$dir/costs.ini" --json
+    mv "$dir/out" "$dir/with"
+    ends 0 $model --json
+    [ "$(grep -o '"makespan_s":[0-9.]*' "$dir/out" | sed -n 1p)" != "$(grep -o '"makespan_s":[0-9.]*' "$dir/with" | sed -n 1p)" ] || fail "the costs change nothing of ${model%% *}"
+done
 # What stands behind them goes before them.
 ends 0 kvs --store live --costs "$dir/costs.ini" --service 7us --clients 16 --requests 1000 --json
 grep -q '"service_s":0.000007000' "$dir/out" || fail "an option behind --costs does not hold"
@@ -65,8 +72,8 @@ ends 3 calibrate --quick --dir "$dir/nowhere" -o "$dir/costs.ini"
 says "choose with --dir one that can be written"
 ends 2 calibrate nothing
 says "it takes options alone"
-ends 2 jobs --costs "$dir/costs.ini"
-says "has no section [jobs]"
+ends 2 grids --costs "$dir/costs.ini"
+says "has no section [grids]"
 ends 2 kvs --costs "$dir/nowhere.ini"
 says "it cannot be read"
 printf '[kvs]\ncost.trun = 5us\n' > "$dir/wrong.ini"

@@ -36,7 +36,7 @@ printf '[agent]\nslots_max = 1\n' > "$dir/htc.ini"
 expect 0 "${H[@]}" up --slots 8
 expect 0 "${H[@]}" flow run small.flow --scratch --detach --json
 id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
-state_is() { "${H[@]}" flow status "$id" --json | grep -q "\"state\": \"$1\""; }
+state_is() { "${H[@]}" flow status "$id" --json | grep "\"state\": \"$1\"" > /dev/null; }
 soon state_is done || fail "it does not end: $("${H[@]}" flow tasks "$id")"
 expect 0 "${H[@]}" flow fetch "$id" --out fetched
 [ "$(ls fetched)" = "$(printf '100%%\nboth')" ] || fail "fetched: $(ls fetched)"
@@ -57,7 +57,7 @@ echo "tool: out=tool sh -c 'echo \"#!/bin/sh\" > tool; chmod +x tool'" > tool.fl
 echo 'note: out=note sh -c "echo note > note"' >> tool.flow
 expect 0 "${H[@]}" flow run tool.flow --scratch
 [ -x tool ] && [ ! -x note ] || fail "fetched: $(ls -l tool note)"
-id=$(grep -o '^flow [0-9]*' <<< "$out" | head -1 | cut -d' ' -f2)
+id=$(grep -o '^flow [0-9]*' <<< "$out" | sed -n 1p | cut -d' ' -f2)
 stored=$(find "$dir/data/out" -path '*/files/note')
 [ -f "$stored" ] || fail "where is what note has made?"
 rm -f note && chmod u+w "$stored" && echo nota > "$stored"
@@ -67,7 +67,7 @@ refuse 70 'note.* not what task note has made' "${H[@]}" flow fetch "$id"
 printf 'a: out=a.txt sh -c "echo a > a.txt; echo >> %s/ran"\nb: in=a.txt,there out=b.txt sh -c "cat a.txt there > b.txt"\n' "$PWD" > missing.flow
 expect 5 "${H[@]}" flow run missing.flow --scratch
 grep -q 'there: .*No such file' <<< "$out" || fail "a missing input is told as: $out"
-id=$(grep -o '^flow [0-9]*' <<< "$out" | head -1 | cut -d' ' -f2)
+id=$(grep -o '^flow [0-9]*' <<< "$out" | sed -n 1p | cut -d' ' -f2)
 echo there > there
 expect 0 "${H[@]}" flow resume "$id"
 grep -q ' 2 tasks' <<< "$out" || fail "resumed: $out"
@@ -93,7 +93,7 @@ print("all: in=%s out=all sh -c 'cat %s | cksum > all'" % (",".join("f%d" % i fo
 END
 expect 0 "${H[@]}" flow run graph.flow --scratch --agents 8 --detach --json
 id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
-ended() { "${H[@]}" flow status "$id" --json 2> /dev/null | grep -qE '"state": "(done|cancelled|done_with_failures)"'; }
+ended() { "${H[@]}" flow status "$id" --json 2> /dev/null | grep -E '"state": "(done|cancelled|done_with_failures)"' > /dev/null; }
 kills=0
 for round in $(seq 5); do
     sleep 0.5
@@ -107,7 +107,7 @@ for round in $(seq 5); do
     [ "$victim" ] || continue
     for p in $(ours); do
         [ "$(basename "$(readlink "/proc/$p/exe")")" = htc-agent ] || continue
-        tr '\0' ' ' < "/proc/$p/cmdline" | grep -q -- "--slot ${victim#local.} " || continue
+        tr '\0' ' ' < "/proc/$p/cmdline" | grep -- "--slot ${victim#local.} " > /dev/null || continue
         kill -9 "$p" && kills=$((kills + 1))
     done
     find "$dir/slots/$victim.objects" -type f -delete 2> /dev/null # the next agent may be there already

@@ -116,7 +116,7 @@ seq 1000 > work/in.txt
 client=$!
 is_there() { grep -q 'htc flow add' waiting; }
 soon is_there || fail "it is not told how tasks are added: $(cat waiting)"
-id=$(sed -n 's/^flow \([0-9]*\):.*/\1/p' waiting | head -n 1)
+id=$(sed -n 's/^flow \([0-9]*\):.*/\1/p' waiting | sed -n 1p)
 printf 'c: in=in.txt out=count sh -c "wc -l < in.txt > count"\nd: in=count out=twice sh -c "echo \\$((2 * \\$(cat count))) > twice"\n' > files.flow
 expect 0 "${H[@]}" flow add "$id" files.flow
 expect 0 "${H[@]}" flow close "$id"

@@ -25,7 +25,11 @@ expect 0 "${H[@]}" up --slots 4
 expect 0 "${H[@]}" flow run many.flow --agents 4 --layout one --steal site.used
 [ -e "$used.asked" ] || fail "no agent has asked the policy"
 grep -q '60 done' <<< "$out" || fail "$out"
+# An agent may ask still when the flow has ended, until it hears of it: none is left when the file is removed.
+expect 0 "${H[@]}" down
+none_left
 rm "$used.asked"
+expect 0 "${H[@]}" up --slots 4
 expect 0 "${H[@]}" flow run many.flow --agents 4 --layout one --steal near
 [ -e "$used.asked" ] && fail "agents ask a policy that the flow does not name"
 expect 4 "${H[@]}" flow run many.flow --steal site.unused

@@ -14,7 +14,7 @@ says()
     [ "$(printf '%s\n' "$out" | wc -l)" = 1 ] || fail "not one line: $out"
     grep -qE "$pattern" <<< "$out" || fail "flow why $* says: $out"
 }
-state_is() { "${H[@]}" flow status "$id" --json | grep -q "\"state\": \"$1\""; }
+state_is() { "${H[@]}" flow status "$id" --json | grep "\"state\": \"$1\"" > /dev/null; }
 flow_of() { id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out"); }
 
 # --- a file needs no system ---
@@ -219,7 +219,7 @@ END
 cat > bag.flow << 'END'
 bag: count=1000 sh -c 'case $HTC_TASK_INDEX in 7|20|991) echo $HTC_TASK_INDEX >> ran; echo out $HTC_TASK_INDEX; echo err $HTC_TASK_INDEX >&2; [ -e mended-$HTC_TASK_INDEX ] ;; 8) echo out 8 ;; esac'
 END
-counts_are() { "${H[@]}" flow status "$id" --json | grep -q "\"cancelled\": $1,"; }
+counts_are() { "${H[@]}" flow status "$id" --json | grep "\"cancelled\": $1," > /dev/null; }
 numbers() { "${H[@]}" flow tasks "$id" --json | python3 -c 'import json, sys; print(*sorted((t["task"], t["state"]) for t in json.load(sys.stdin)))'; }
 rm -f ran
 "${H[@]}" flow run bag.flow --agents 2 --json > told 2> said

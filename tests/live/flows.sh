@@ -99,7 +99,7 @@ grep -q '1668 done, 0 failed, 0 cancelled' <<< "$out" || fail "$out"
 # --- cancelled while it runs ---
 expect 0 "${H[@]}" flow run --shape bot --tasks 200 --length 0.2 --detach --json
 id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
-state_is() { "${H[@]}" flow status "$id" --json | grep -q "\"state\": \"$1\""; }
+state_is() { "${H[@]}" flow status "$id" --json | grep "\"state\": \"$1\"" > /dev/null; }
 soon state_is running || fail "it does not run"
 expect 0 "${H[@]}" flow cancel "$id"
 soon state_is cancelled || fail "it is not cancelled"
@@ -126,7 +126,7 @@ END
 mkdir -p o serial/o
 expect 0 "${H[@]}" flow run killed.flow --detach --json
 id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
-ended() { "${H[@]}" flow status "$id" --json 2> /dev/null | grep -qE '"state": "(done|cancelled|done_with_failures)"'; }
+ended() { "${H[@]}" flow status "$id" --json 2> /dev/null | grep -E '"state": "(done|cancelled|done_with_failures)"' > /dev/null; }
 kills=0
 for round in $(seq 6); do
     sleep 0.4

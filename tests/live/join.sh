@@ -17,7 +17,7 @@ refuse 1 'needs server.join and db.join' "${H[@]}" up --config bad.ini
 printf '[server]\njoin = 0.0.0.0:%s\n' "$port" > bad.ini
 refuse 1 'not 0.0.0.0' "${H[@]}" up --config bad.ini
 printf '[site.local]\nusers = ada\n' > bad.ini
-refuse 1 'adapter = join' "${H[@]}" up --config bad.ini
+refuse 1 'not for adapter = fork' "${H[@]}" up --config bad.ini
 cat > head.ini << END
 [server]
 join = $gateway

@@ -94,18 +94,19 @@ def usage():
 
 
 def check_usage(ids):
-    """What was used is what the results say, to the last one; also after the jobs were removed and the gateway killed again.
+    """What was used is what the results say, and what attempts took that ended without the last result; also after the jobs were removed and the
+    gateway killed again.
 
-    An attempt that was lost with its agent has no result and counts nothing. One whose process was killed has one, which counts, and the
+    An attempt that was lost with its agent counts until that was heard last. One whose process was killed has a result, which counts, and the
     report has the last one alone: it happens where what is killed as an agent is its child, just before that becomes the task."""
     done, core_s = usage()
     ran = sum(j["run_s"] for j in json.loads(htc("report", "--json", *map(str, ids)).stdout)["jobs"])
     tasks = [t for i in ids for t in json.loads(htc("tasks", str(i), "--json").stdout)["tasks"]]
     if len(tasks) != len(ids) * TASKS:
         fail(f"{len(tasks)} tasks are listed of {len(ids) * TASKS}")
-    killed = sum(t["tries"] for t in tasks)
-    if done != len(ids) * TASKS or core_s < ran - 1e-3 or core_s > ran + 1e-3 + killed * LONGEST:
-        fail(f"{done} tasks and {core_s} s are counted, and the results are {len(ids) * TASKS} tasks of {ran} s, with {killed} killed besides")
+    ended = sum(t["tries"] + t["lost"] for t in tasks)
+    if done != len(ids) * TASKS or core_s < ran - 1e-3 or core_s > ran + 1e-3 + ended * LONGEST:
+        fail(f"{done} tasks and {core_s} s are counted, and the results are {len(ids) * TASKS} tasks of {ran} s, with {ended} killed or lost besides")
     htc("rm", "all")
     for name, pid in daemons():
         if name == "htc-gateway":

@@ -12,7 +12,7 @@ if [ "$(id -u)" = 0 ] && ! setpriv --reuid 65101 --regid 65101 --clear-groups te
     top=$(mktemp -d /tmp/htc-live.XXXXXX)
     chmod 711 "$top"
 fi
-unset HTC_DIR
+unset HTC_DIR HTC_GATEWAY XDG_CONFIG_HOME XDG_STATE_HOME
 export HOME=$top/home PATH=$bin:$PATH
 mkdir -p "$HOME" "$top/work"
 cd "$top/work" || exit 1
@@ -127,4 +127,15 @@ refuse()
 json()
 {
     printf '%s' "$1" | python3 -S -c "import json,sys; v=json.load(sys.stdin); print($2)"
+}
+
+# A system in $top/head that hosts may join: H asks it, $gateway and $store are for its configuration, and who is in joined ends with the test.
+lets_hosts_join()
+{
+    dir=$top/head
+    H=("$htc" --dir "$dir")
+    port=$(python3 "$ports" 2 $$)
+    gateway=127.0.0.1:$port store=127.0.0.1:$((port + 1))
+    joined=()
+    trap 'code=$?; [ ${#joined[@]} = 0 ] || kill -9 "${joined[@]}" 2> /dev/null; (exit $code); clean_up' EXIT
 }

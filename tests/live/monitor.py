@@ -8,7 +8,7 @@ import ports
 htc = os.path.join(os.path.abspath(sys.argv[1]), 'htc')
 source = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 top = tempfile.mkdtemp(prefix='htc-monitor-')
-FAMILY = re.compile(r'\bhtc_gateway(?:_[a-z]+)*')
+FAMILY = re.compile(r'\bhtc_(?:gateway|agent)(?:_[a-z]+)*')
 
 
 def check(ok, what):
@@ -46,9 +46,13 @@ def main():
     check(not re.search(r'\b%s\b' % re.escape(user), page) , 'it names somebody: %s' % page)
     of_gateway = read('doc', 'metrics.md').split('## Of a gateway')[1]
     listed = {n for line in of_gateway.splitlines() if line.startswith('| `') for n in names_in(line.split('|')[1])}
-    check(listed == samples, 'doc/metrics.md: %s' % sorted(listed ^ samples))
     dashboard = json.loads(read('examples', 'monitor', 'gateway-dashboard.json'))
     asked = names_in(json.dumps([p['targets'] for p in dashboard['panels']])) | names_in(read('examples', 'monitor', 'gateway-alerts.yml'))
+    # Of a histogram the document names the family alone.
+    check('htc_agent_attempt_seconds_count{site="local"} 5\n' in page and 'htc_agent_attempts_ended_total{site="local",outcome="done"} 5\n' in page, 'five attempts are done: %s' % page)
+    samples = {re.sub('_seconds_(bucket|sum|count)$', '_seconds', name) for name in samples}
+    asked = {re.sub('_seconds_(bucket|sum|count)$', '_seconds', name) for name in asked}
+    check(listed == samples, 'doc/metrics.md: %s' % sorted(listed ^ samples))
     check(asked and asked <= samples, 'not on the page: %s' % sorted(asked - samples))
     check(len({p['id'] for p in dashboard['panels']}) == len(dashboard['panels']), 'two panels have one id')
     run('down')

@@ -133,6 +133,23 @@ as ada 0 logs last
 as ada 0 fetch last --to "$top/home-ada/rooted"
 grep -rqx "of ada" "$top/home-ada/rooted" || fail "results: $(find "$top/home-ada/rooted")"
 [ "$(stat -c %u "$rooted"/log/agent-*.log.1 | sort -u)" = 0 ] || fail "ada's agent keeps no second log: $(ls -l "$rooted/log")"
+# Whoever knows a hash has nothing by it, neither of the gateway nor of the disk; the same content of one's own is one's own.
+hash=$(ls "$rooted/data/blobs/ada")
+named='<j:JobDefinition xmlns:j="http://schemas.ggf.org/jsdl/2005/11/jsdl" xmlns:p="http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"><j:JobDescription><j:Application><p:POSIXApplication><p:Executable>/bin/cat</p:Executable><p:Argument>in</p:Argument></p:POSIXApplication></j:Application><j:DataStaging><j:FileName>in</j:FileName><j:CreationFlag>overwrite</j:CreationFlag><j:Source><j:URI>htc:'$hash'</j:URI></j:Source></j:DataStaging></j:JobDescription></j:JobDefinition>'
+printf '%s' "$named" > "$top/named.jsdl"
+as ben 5 submit --wait "$top/named.jsdl"
+as ben 0 logs last
+[[ $out != *molecules* ]] || fail "ben has read ada's upload by its hash"
+! run_as ben cat "$rooted/data/blobs/ada/$hash" 2> /dev/null || fail "ben has read ada's upload on the disk"
+as ada 0 submit --wait "$top/named.jsdl"
+as ada 0 logs last
+[ "$out" = molecules ] || fail "ada cannot read her own upload: $out"
+echo molecules > "$top/home-ben/in.txt"
+as ben 0 submit --wait -i "$top/home-ben/in.txt" -- cat in.txt
+as ben 0 submit --wait "$top/named.jsdl"
+as ben 0 logs last
+[ "$out" = molecules ] || fail "ben cannot read his own upload: $out"
+[ "$(stat -c %u "$rooted/data/blobs/ada")$(stat -c %a "$rooted/data/blobs/ada")" = "${ada}700" ] || fail "whose uploads are: $(ls -l "$rooted/data/blobs")"
 # The slot goes to the next user, and nothing in it with it.
 as ben 0 submit --wait -- sh -c 'id -u; cat "'"$rooted"'"/data/out/1/*/*/* "'"$rooted"'"/slots/*/scratch/1.*/out/* 2> /dev/null; true' ::: 1 2 3 4
 as ben 0 logs last.0

@@ -20,7 +20,7 @@ ends() {
     [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
 }
 says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
-number() { grep -oE "\"$1\":[-0-9.e+]+" "$dir/out" | head -1 | cut -d: -f2; }
+number() { grep -oE "\"$1\":[-0-9.e+]+" "$dir/out" | sed -n 1p | cut -d: -f2; }
 hash_of() { grep -oE '"hash":"[0-9a-f]+"' "$dir/out"; }
 good=$objects/policies_good.so
 frugal=$programs/frugal.so
@@ -101,7 +101,7 @@ ends 0 "${shares[@]}" --policy-from "$good" --set fair.weights=inverse
 ends 0 "${shares[@]}" --set fair.weights=priority
 [ "$(first)" = heavy ] || fail "the library's weights by priority are others"
 ends 2 "${shares[@]}" --set fair.weights=inverse
-says "fair.weights takes fixed, equal, priority, run-time, tasks or usage; --policy-from FILE adds others"
+says "fair.weights takes fixed, equal, fair-share, priority, run-time, tasks or usage; --policy-from FILE adds others"
 # From a file, beside others, in one process and in two.
 printf '[sim]\nmodel = jobs\n[control]\npolicy = in-turn\n[machine]\nnodes = 1024\npartition = 64\n[workload]\njobs = 500\n' > "$dir/turn.ini"
 ends 0 run "$dir/turn.ini" --policy-from "$good" --vary control.policy=random,in-turn --seeds 1..3 -j 1 --json

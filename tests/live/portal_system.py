@@ -21,14 +21,14 @@ def check(ok, what, *more):
 
 
 class System:
-    def __init__(self, programs):
+    def __init__(self, programs, server=""):
         self.htc_path = os.path.join(os.path.abspath(programs), "htc")
         self.top = tempfile.mkdtemp(prefix="htc-portal-")
         self.state = os.path.join(self.top, "state")
         self.port = ports.row(1)
         self.address = "127.0.0.1:%d" % self.port
         with open(os.path.join(self.top, "htc.ini"), "w") as f:
-            f.write("[server]\nportal = %s\nothers = on\n[task]\nmax_attempts = 1\nothers_as_owner = confined\n" % self.address)
+            f.write("[server]\nportal = %s\n%sothers = on\n[task]\nmax_attempts = 1\nothers_as_owner = confined\n" % (self.address, server))
         with open(os.path.join(self.top, "password"), "w") as f:
             f.write("open sesame\n")
         os.chmod(self.top, 0o711)
@@ -48,6 +48,18 @@ class System:
         subprocess.run([self.htc_path, "--dir", self.state, "down", "--now"], stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
         shutil.rmtree(self.top, ignore_errors=True)
 
+    def gateway(self):
+        """Its process."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as f:
+                    words = f.read().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(b"htc-gateway") and self.state.encode() in words:
+                return int(pid)
+        fail("there is no gateway")
+
     def htc(self, *args, rc=0):
         done = subprocess.run([self.htc_path, "--dir", self.state, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
                               cwd=self.top)
@@ -62,12 +74,15 @@ class Client:
     def __init__(self, system):
         self.system, self.cookie = system, None
 
+    def connection(self):
+        return http.client.HTTPConnection("127.0.0.1", self.system.port, timeout=60)
+
     def send(self, method, path, body=None, headers={}):
         all_of = {"Host": self.system.address, "Cookie": self.cookie}
         if method == "POST":
             all_of.update({"Origin": "http://" + self.system.address, "Content-Type": "application/json", "X-HTC-Portal": "1"})
         all_of.update(headers)
-        c = http.client.HTTPConnection("127.0.0.1", self.system.port, timeout=60)
+        c = self.connection()
         c.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         if body is not None and "Content-Length" not in all_of and "Transfer-Encoding" not in all_of:
             all_of["Content-Length"] = str(len(body))

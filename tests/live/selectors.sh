@@ -13,7 +13,7 @@ timeout 300 "${H[@]}" wait last > /dev/null 2>&1 &
 waiter=$!
 soon grep -q one followed || fail "the log of a running task does not show"
 expect 0 "${H[@]}" submit --name second -- sh -c "echo another; until [ -e '$top/never' ]; do sleep 0.05; done"
-another_runs() { "${H[@]}" logs 2 2> /dev/null | grep -q another; }
+another_runs() { "${H[@]}" logs 2 2> /dev/null | grep another > /dev/null; }
 soon another_runs || fail "job 2 does not run"
 touch "$top/go"
 wait $follower || fail "logs -f ended with $?"
@@ -34,6 +34,9 @@ expect 0 "${H[@]}" cancel last.2
 refuse 4 'not started' "${H[@]}" logs last.1
 timeout 60 "${H[@]}" logs last.2 -f > said 2>&1 && fail "logs -f of a task that was cancelled before it ran"
 grep -q 'cancelled before it started' said || fail "logs -f of a cancelled task: $(cat said)"
+expect 0 "${H[@]}" release last
+expect 0 "${H[@]}" hold last
+[ "$out" = 'held 1 job' ] || fail "hold: $out"
 expect 0 "${H[@]}" release last
 expect 5 "${H[@]}" wait last
 expect 4 "${H[@]}" logs last.0-3

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""usage: several_hosts.py PROGRAM_FOLDER
-Runs every command of doc/several-hosts.md, word by word, each on the host that stands before it, and compares what it prints, numbers and keys
-aside. The hosts are network namespaces with a bridge between them, with names and directories of their own; scp is a copy between these."""
+"""usage: several_hosts.py PROGRAM_FOLDER [PAGE]
+Runs every command of doc/PAGE (several-hosts.md, tutorial-cluster.md, two-gateways.md), word by word, each on the host that stands before it, and compares what it
+prints, numbers and keys aside. The hosts are network namespaces with a bridge between them, with names and directories of their own; scp is a copy
+between these. The cluster of tutorial-cluster.md has the batch system of batch_fake.py, and its people are no root."""
 import os
 import re
 import shutil
@@ -12,10 +13,15 @@ import tempfile
 import time
 
 BIN = os.path.abspath(sys.argv[1])
-TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "several-hosts.md")
-HOSTS = {"head": "10.0.0.1", "east": "10.0.0.2", "west": "10.0.0.3"}
+PAGE = sys.argv[2] if len(sys.argv) > 2 else "several-hosts.md"
+HERE = os.path.dirname(os.path.abspath(__file__))
+TEXT = os.path.join(HERE, "..", "..", "doc", PAGE)
+CLUSTER = PAGE == "tutorial-cluster.md"
+NAMES = {"tutorial-cluster.md": ("head", "login", "lab"), "two-gateways.md": ("head1", "head2", "east")}
+HOSTS = dict(zip(NAMES.get(PAGE, ("head", "east", "west")), ("10.0.0.1", "10.0.0.2", "10.0.0.3")))
 # What depends on the moment: who runs which of a job's tasks.
-MOMENTARY = ("for i in 0 1 2",)
+MOMENTARY = ("for i in 0 1 2", "for i in $(seq 0 39)", "htc users", "htc report") if CLUSTER else ("for i in 0 1 2",)
+PERSON = 65101  # whose the processes of the cluster's page are
 
 
 def skip(why):
@@ -47,6 +53,43 @@ TOP = tempfile.mkdtemp(prefix="htc-hosts-")
 os.chmod(TOP, 0o711)
 ENV = dict(os.environ, PATH="%s/bin:%s:%s" % (TOP, BIN, os.environ["PATH"]), HOME=TOP)
 ENV.pop("HTC_DIR", None)
+
+
+def copy_programs():
+    """What everybody can run, wherever the build lies."""
+    global BIN
+    there = os.path.join(TOP, "build", "examples")
+    os.makedirs(there)
+    for name in ("htc", "htc-kvd", "htc-gateway", "htc-agent", "htc-fn", "htc-transfer"):
+        shutil.copy(os.path.join(BIN, name), there)
+    for name in os.listdir(os.path.join(BIN, "..")):
+        if name.startswith("libhtcsched.so") and os.path.isfile(os.path.join(BIN, "..", name)):
+            shutil.copy(os.path.join(BIN, "..", name), os.path.join(TOP, "build"), follow_symlinks=False)
+    sh("chmod", "-R", "go+rX", os.path.join(TOP, "build"))
+    ENV["PATH"] = ENV["PATH"].replace(BIN, there)
+    BIN = there
+
+
+def as_person(*words):
+    return ["setpriv", "--reuid", str(PERSON), "--regid", str(PERSON), "--clear-groups", *words] if CLUSTER else list(words)
+
+
+def make_cluster():
+    """A batch system at the login node: its commands, and the queue behind them."""
+    where, fake = os.path.join(TOP, "batch"), os.path.join(TOP, "batch_fake.py")
+    shutil.copy(os.path.join(HERE, "batch_fake.py"), fake)
+    os.mkdir(os.path.join(TOP, "slurm"))
+    os.mkdir(where)
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    sh(python, fake, "install", "slurm", where, os.path.join(TOP, "slurm"))
+    for folder in (TOP, where, *(os.path.join(TOP, host) for host in HOSTS)):
+        os.chown(folder, PERSON, PERSON)
+    served = subprocess.Popen(["ip", "netns", "exec", "login", *as_person(python, fake, "serve", "slurm", where, "4")], cwd="/", env=ENV,
+                              stdin=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not os.path.exists(os.path.join(where, "up")) and time.monotonic() < end:
+        time.sleep(0.05)
+    return served
 
 
 def make_hosts():
@@ -89,14 +132,18 @@ def plain(line):
     line = re.sub(r"^(.*)other users' tasks .*", r"\1other users' tasks", line)
     line = re.sub(r"(pub|once)(-[0-9a-z]{8})+", r"\1-KEY", line)
     line = re.sub(r" in [0-9.hms]+$", " in #", line)
+    line = re.sub(r"/\S*/\.config/", "~/.config/", line)
     return " ".join(re.sub(r"/\S*htc-state", "STATE", re.sub(r"[0-9]+(\.[0-9]+)*( [KMGT]iB| B)?", "#", line)).split())
 
 
 def run(host, command, expected):
     """What is wrong with it; None if nothing is."""
-    on = ["ip", "netns", "exec", host, "unshare", "--uts", "bash", "-c", 'hostname "$0"; eval "$1"', host, command]
+    env = dict(ENV, HOME=os.path.join(TOP, host))
+    if CLUSTER and host == "login":
+        env["PATH"] = os.path.join(TOP, "slurm") + ":" + env["PATH"]
+    on = ["ip", "netns", "exec", host, "unshare", "--uts", "bash", "-c", 'hostname "$0"; exec "$@"', host, *as_person("bash", "-c", command)]
     with tempfile.TemporaryFile("w+") as out:  # what goes on in the background holds no pipe
-        done = subprocess.run(on, cwd=os.path.join(TOP, host), env=ENV, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, timeout=300)
+        done = subprocess.run(on, cwd=os.path.join(TOP, host), env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, timeout=300)
         out.seek(0)
         said = out.read()
     same = [plain(x) for x in said.splitlines()] == [plain(x) for x in expected]
@@ -121,13 +168,24 @@ def outputs(host):
     return sum(len(files) for _, _, files in os.walk(folder))
 
 
+def look_where(command):
+    """Each site has run a part of the campaign."""
+    said = subprocess.run(["ip", "netns", "exec", "head", *as_person("bash", "-c", command)], cwd=os.path.join(TOP, "head"), env=ENV, capture_output=True,
+                          text=True).stdout
+    print(said, end="")
+    if all(site in said for site in ("local", "cluster", "lab")) and sum(int(line.split()[0]) for line in said.splitlines()) == 40:
+        return True
+    print("FAILED: not every site has run a part of it")
+    return False
+
+
 def main():
     n = 0
     for host, command, expected in commands():
         # What was said a moment before is heard a moment later: a secret, a signal, who has joined.
         end = time.monotonic() + 60
         wrong = run(host, command, expected)
-        while wrong and command.startswith(("htc keys join", "cat joined", "htc agents")) and time.monotonic() < end:
+        while wrong and command.startswith(("htc keys join", "cat joined", "htc agents", "htc sites")) and time.monotonic() < end:
             time.sleep(0.2)
             wrong = run(host, command, expected)
         if wrong:
@@ -142,6 +200,8 @@ def main():
             if not all(left.values()):
                 print("FAILED: one of the hosts has run nothing")
                 return 1
+        if CLUSTER and command.startswith("for i in $(seq 0 39)") and not look_where(command):
+            return 1
         n += 1
     end = time.monotonic() + 60
     while ours() and time.monotonic() < end:
@@ -149,15 +209,21 @@ def main():
     if ours():
         print("FAILED: processes are left:", *(open("/proc/%d/cmdline" % p).read().replace("\0", " ") for p in ours()), sep="\n")
         return 1
-    print("several-hosts.md: %d commands did what it says" % n)
+    print("%s: %d commands did what it says" % (PAGE, n))
     return 0 if n > 20 else 1
 
 
-code = 1
+code, cluster = 1, None
 try:
     make_hosts()
+    if CLUSTER:
+        copy_programs()
+        cluster = make_cluster()
     code = main()
 finally:
+    if cluster:
+        cluster.kill()
+        cluster.wait()
     for p in ours():
         try:
             os.kill(p, signal.SIGKILL)

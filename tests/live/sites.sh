@@ -2,7 +2,7 @@
 # usage: sites.sh PROGRAM_FOLDER [real]
 # htc-agent --join --batch: agents as jobs of two batch systems, Slurm and Grid Engine, both at once under one gateway, which is on "another host", over TCP
 # with keys. The batch systems are batch_fake.py's, or with "real" those that run on this machine. One sweep runs on both sites; jobs that are
-# held; a batch system that is away or prints nonsense; a site's broker that is killed, and goes on; one that leaves.
+# held; a batch system that is away or prints nonsense; a site's broker that is killed, and goes on; a gang of jobs; one that leaves.
 fake=$(realpath "$(dirname "$0")/batch_fake.py")
 kind=${2:-fake}
 source "$(dirname "$0")/live.sh"
@@ -101,6 +101,8 @@ ran()
 }
 sites_of() { json "$("${H[@]}" agents --json)" "[s for s in v['sites'] if s['name'] == '$1'][0]['$2']"; }
 agents_of() { json "$("${H[@]}" agents --json)" "sum(a['site'] == '$1' and a['state'] in ('idle', 'busy') for a in v['agents'])"; }
+all_run() { [ "$(json "$("${H[@]}" status $1 --json)" 'v["jobs"][0]["tasks"]["running"]')" = 9 ]; }
+busy() { json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"] if a["state"] == "busy")'; } # others may come and leave
 both_work() { [ "$(agents_of slurm)" -ge 2 ] && [ "$(agents_of sge)" -ge 2 ]; }
 
 # --- one sweep on both, and on the head ---
@@ -121,7 +123,7 @@ quiet_logs || fail "files of jobs are left: $(ls "$top"/*/log)"
 # --- taken out of service, and back ---
 expect 0 "${H[@]}" drain slurm --reason 'new disks'
 [ "$out" = 'site slurm is out of service; 0 slots of it are in use until their tasks end' ] || fail "drain: $out"
-refuse 4 'no site nowhere' "${H[@]}" drain nowhere
+refuse 4 'no site and no node nowhere' "${H[@]}" drain nowhere
 expect 0 "${H[@]}" sites
 [[ $out == *slurm*drained*'new disks'* && $out == *sge*open* ]] || fail "sites: $out"
 expect 0 "${H[@]}" submit --json --wait -- sh -c 'echo $HTC_SITE' ::: $(seq 20)
@@ -135,13 +137,14 @@ soon nothing_runs || fail "agents are left: $("${H[@]}" agents)"
 rm go
 expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
 soon both_work || fail "agents: $("${H[@]}" agents)"
-before=$(json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"])')
+soon all_run 3 || fail "they do not run: $("${H[@]}" status 3)"
+before=$(busy)
 kill -9 ${broker[slurm]}
 away() { [ "$(sites_of slurm paused)" = True ]; }
 soon away || fail "it is not noticed"
 start slurm
 soon has_slots 9 || fail "slots: $("${H[@]}" agents)"
-[ "$(json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"])')" = "$before" ] || fail "agents were lost: $before, then $("${H[@]}" agents)"
+[ "$(busy)" = "$before" ] || fail "agents were lost: $before, then $("${H[@]}" agents)"
 touch go
 expect 0 "${H[@]}" wait 3
 [ "$(json "$("${H[@]}" status 3 --json)" 'v["jobs"][0]["attempts"]')" = 9 ] || fail "tasks ran twice: $("${H[@]}" status 3 --json)"
@@ -161,7 +164,8 @@ if [ "$kind" = fake ]; then
     rm go
     expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
     soon both_work || fail "agents: $("${H[@]}" agents)"
-    before=$(json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"])')
+    soon all_run 5 || fail "they do not run: $("${H[@]}" status 5)"
+    before=$(busy)
     for how in away nonsense; do
         touch "$top/slurm.batch/$how" "$top/sge.batch/$how"
         calls=$(wc -l < "$top/slurm.batch/calls")
@@ -169,7 +173,7 @@ if [ "$kind" = fake ]; then
         soon called || fail "it is not asked any more"
         rm "$top/slurm.batch/$how" "$top/sge.batch/$how"
     done
-    [ "$(json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"])')" = "$before" ] || fail "agents were lost: $before, then $("${H[@]}" agents)"
+    [ "$(busy)" = "$before" ] || fail "agents were lost: $before, then $("${H[@]}" agents)"
     touch go
     expect 0 "${H[@]}" wait 5
     [ "$(json "$("${H[@]}" status 5 --json)" 'v["jobs"][0]["attempts"]')" = 9 ] || fail "tasks ran twice: $("${H[@]}" status 5 --json)"
@@ -181,6 +185,17 @@ if [ "$kind" = fake ]; then
     soon none_queued || fail "jobs are left: $(cat "$top"/*.batch/jobs/*)"
     rm "$top/slurm.batch/closed" "$top/sge.batch/closed"
 fi
+
+# --- a gang: its members are jobs of one batch system, each with its own agent, and all are gone when the task is ---
+for site in slurm sge; do
+    # shellcheck disable=SC2016
+    expect 0 "${H[@]}" submit --hosts $site -c 3 --node-cores 1 --wait -- "$bin/htc-gang" --all sh -c 'echo "$HTC_GANG_MEMBER of $HTC_GANG_NODES at $HTC_SITE"'
+    expect 0 "${H[@]}" logs last
+    [ "$(sort <<< "$out")" = "0 of 3 at $site
+1 of 3 at $site
+2 of 3 at $site" ] || fail "a gang at $site: $out"
+    soon nothing_runs || fail "agents of a gang are left: $("${H[@]}" agents)"
+done
 
 # --- a site leaves: what runs there ends first ---
 rm -f go

@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: sites_real.sh PROGRAM_FOLDER
-# sites.sh against a real Slurm and a real Grid Engine: those that run on this machine, or else those that ../shared/services, next to this tree, can
+# sites.sh and sites_faults.sh against a real Slurm and a real Grid Engine: those that run on this machine, or else those that ../shared/services, next to this tree, can
 # install and start for the test. Skipped where there are none, and in the light form.
 here=$(dirname "$0")
 services=$(realpath -m "$here/../../../shared/services")
@@ -31,4 +31,4 @@ for s in slurm sge; do
         skip "$s cannot be started: $(tail -n 1 "${TMPDIR:-/tmp}/htc-$s-up.out")"
     rm -f "${TMPDIR:-/tmp}/htc-$s-up.out"
 done
-"$here/sites.sh" "$1" real
+"$here/sites.sh" "$1" real && "$here/sites_faults.sh" "$1" real

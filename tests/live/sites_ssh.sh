@@ -67,7 +67,9 @@ soon let_in || fail "lab is not enrolled: $(cat enrolled.out)"
 J=("$bin/htc-agent" --join "$gateway" --dir "$top/lab" --key lab.key --ring lab.ring)
 printf '[batch]\nsystem = ssh\n' > lab.ini
 refuse 1 'need a list of hosts' "${J[@]}" --config lab.ini
-printf '[batch]\nsystem = ssh\nhosts = %s/list\ncores = 2\noptions = %s\n' "$PWD" "$words" > lab.ini
+# As whom agents are started stands in a file that nobody else can read, and in no word of a command.
+options="-p $((port + 2)) -o UserKnownHostsFile=$top/ssh/known"
+printf '[batch]\nsystem = ssh\nhosts = %s/list\ncores = 2\noptions = %s\ncredentials = %s/lab.secret\n' "$PWD" "$options" "$PWD" > lab.ini
 refuse 1 'cannot read the list of hosts' "${J[@]}" --config lab.ini
 printf '# the lab\n4/127.0.0.1\n-oProxyCommand=true\n' > list
 refuse 1 "line 3.*no name of a host" "${J[@]}" --config lab.ini
@@ -76,6 +78,13 @@ refuse 1 "line 2.*fewer slots than an agent has cores" "${J[@]}" --config lab.in
 
 # --- two hosts work, nobody answers at the third ---
 printf '4/127.0.0.1   # a machine\n\n3/127.0.0.2\n2/127.0.0.3\n' > list
+refuse 1 'cannot read the credentials' "${J[@]}" --config lab.ini
+(umask 022; printf 'user = %s\nidentity = %s\n' "$(id -un)" "$top/ssh/user" > lab.secret)
+refuse 4 'the credentials .* can be read or written by others' "${J[@]}" --config lab.ini
+chmod 600 lab.secret
+chmod 640 "$top/ssh/user"
+refuse 4 'the identity that is named by .*lab.secret can be read or written by others' "${J[@]}" --config lab.ini
+chmod 600 "$top/ssh/user"
 "${J[@]}" --config lab.ini > joined.out 2>&1 &
 broker=$!
 is_in() { grep -sq "^joined $gateway with 8 slots; agents go to the hosts of $PWD/list" joined.out; }
@@ -98,8 +107,12 @@ expect 0 "${H[@]}" fetch 1 --to got
 expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo done' "$PWD/go" ::: $(seq 9)
 lab_works() { [ "$(json "$("${H[@]}" agents --json)" 'sum(a["site"] == "lab" and a["state"] == "busy" for a in v["agents"])')" -ge 2 ]; }
 soon lab_works || fail "agents: $("${H[@]}" agents)"
-of_ours=$(pgrep -P $broker -x ssh | head -n 1)
+of_ours=$(pgrep -P $broker -x ssh | sed -n 1p)
 [ -n "$of_ours" ] || fail "no ssh is there"
+tr '\0' ' ' < "/proc/$of_ours/cmdline" > ssh.words
+grep -F "$top/ssh/user" ssh.words > /dev/null && fail "all can list the key: $(cat ssh.words)"
+[ "$(stat -c %a "$top/lab/ssh_config")" = 600 ] || fail "others can read $(ls -l "$top/lab/ssh_config")"
+grep -rF "$top/ssh/user" "$dir/log" "$top/lab/log" joined.out && fail "a log has the key"
 kill -9 "$of_ours"
 touch go
 expect 0 "${H[@]}" wait 2
@@ -110,6 +123,30 @@ kill $broker
 gone_now() { ! kill -0 $broker 2> /dev/null; }
 soon gone_now || fail "it does not end: $(cat joined.out)"
 wait $broker || fail "it ended with $?"
+expect 0 "${H[@]}" down
+
+# --- the same by htc up alone: it makes the broker's keys, and starts and ends it ---
+cat > alone.ini << END
+[server]
+join = $gateway
+[db]
+join = $store
+[site.local]
+cores = 1
+[site.lab]
+adapter = ssh
+hosts = $PWD/list
+options = $options
+credentials = $PWD/lab.secret
+agent_cores = 2
+END
+expect 0 "${H[@]}" up --config alone.ini
+lab_is_there() { [ "$(json "$("${H[@]}" agents --json)" 'v["slots"]')" = 9 ]; }
+soon lab_is_there || fail "the list's slots are not there: $("${H[@]}" sites)"
+expect 0 "${H[@]}" submit --json --wait -- sh -c 'sleep 0.2; echo "$HTC_SITE"' ::: $(seq 30)
+"${H[@]}" sites --json | grep -F "$PWD/lab.secret" > /dev/null && fail "sites tell the file"
+expect 0 "${H[@]}" fetch 3 --to alone
+[ "$(grep -rl '^lab$' alone | wc -l)" -ge 5 ] || fail "not enough ran at the hosts: $(grep -rh . alone | sort | uniq -c)"
 expect 0 "${H[@]}" down
 soon nobody || fail "processes are left: $(for p in $(ours); do tr '\0' ' ' < "/proc/$p/cmdline"; done)"
 echo ok

@@ -83,7 +83,7 @@ second=$id
 submit --input other.txt=input.txt -- cat other.txt
 find "$dir/data/blobs" -type f -delete
 expect 0 "${H[@]}" cancel "$first"
-ends HTC_EINPUT 'other.txt'
+ends HTC_ESTAGEIN 'other.txt'
 expect 0 "${H[@]}" cancel "$second"
 expect 0 "${H[@]}" cancel "$held"
 

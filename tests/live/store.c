@@ -400,6 +400,16 @@ static void conditions(void)
     r = ask(store, q);
     NEED(r.status == HTC_OK && r.version > version && shows_old(&r, "one"),
          "XX on something: %s", htc_strerror(r.status));
+    version = r.version;
+    q = REQUEST(.op = HTC_KV_DELETE, .key = bytes_of(name), .flags = HTC_KV_IF_VERSION, .version = version + 1);
+    r = ask(store, q);
+    NEED(r.status == HTC_MISMATCH && r.version == version && htc_bytes_equal(r.value, bytes_of("two")), "delete of another version: %s", htc_strerror(r.status));
+    q.version = version;
+    r = ask(store, q);
+    NEED(r.status == HTC_OK || (late && r.status == HTC_MISMATCH && r.version == 0), "delete of this version: %s", htc_strerror(r.status));
+    r = ask(store, q);
+    NEED(r.status == HTC_MISMATCH && r.version == 0, "delete of a version that is gone: %s", htc_strerror(r.status));
+    ask(store, REQUEST(.op = HTC_KV_PUT, .key = bytes_of(name), .value = bytes_of("two")));
     q = REQUEST(.op = HTC_KV_DELETE, .key = bytes_of(name), .flags = HTC_KV_WANT_OLD);
     r = ask(store, q);
     NEED(r.status == HTC_OK && shows_old(&r, "two"), "delete: %s", htc_strerror(r.status));

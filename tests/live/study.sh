@@ -14,7 +14,7 @@ for user in ada bob cy dora; do
     grep -qE "^$user " "$dir/out" || fail "no line of $user"
     grep -q ">$user</text>" "$dir/plots/cores.svg" || fail "$user is not in the picture"
 done
-head -1 "$dir/plots/cores.csv" | grep -qx 'seconds,queued,ada,bob,cy,dora' || fail "the head of cores.csv"
+head -1 "$dir/plots/cores.csv" | grep -x 'seconds,queued,ada,bob,cy,dora' > /dev/null || fail "the head of cores.csv"
 [ "$(wc -l < "$dir/plots/users.csv")" = 5 ] || fail "users.csv has not four users"
 python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/cores.svg"
 
@@ -113,6 +113,27 @@ ends 0 "${many[@]}" --measures fairness --json
 python3 -c 'import json, sys; assert all(list(row)[2:] == ["runs", "fairness"] for row in json.load(open(sys.argv[1]))["rows"])' "$dir/out"
 ends 2 "${many[@]}" --measures fairness,speed
 says '"speed" is none of'
+# As comma-separated values it is the same table, also of one run.
+ends 0 "${many[@]}" --json
+cp "$dir/out" "$dir/table"
+ends 0 "${many[@]}" --csv
+python3 - "$dir/table" "$dir/out" << 'PY'
+import csv, json, sys
+rows, lines = json.load(open(sys.argv[1]))["rows"], list(csv.DictReader(open(sys.argv[2], newline="")))
+assert len(rows) == len(lines) == 6
+for row, line in zip(rows, lines):
+    assert None not in line and line.pop("runs") == str(row.pop("runs")), line
+    for name, value in row.items():
+        if isinstance(value, str):
+            assert line.pop(name) == value, (name, value)
+        else:
+            assert (float(line.pop(name)), float(line.pop(name + "_half"))) == (value["mean"], value["half"]), name
+    assert not line, line
+PY
+ends 0 fairshare --tasks 10 --cores 4 --csv --measures makespan_s,fairness
+[ "$(wc -l < "$dir/out")" = 2 ] && [ "$(head -1 "$dir/out")" = "runs,makespan_s,makespan_s_half,fairness,fairness_half" ] || fail "one run is no table of one line"
+ends 2 fairshare --tasks 10 --csv --json
+says "--csv writes the table of whole runs"
 # One value is the mean of one run, with no interval.
 ends 0 fairshare --tasks 10 --cores 4 --vary cluster.cores=1..10:+4 --json
 [ "$(grep -oE '"cluster.cores":"[0-9]+"' "$dir/out" | tr -d '\n')" = '"cluster.cores":"1""cluster.cores":"5""cluster.cores":"9""cluster.cores":"10"' ] ||

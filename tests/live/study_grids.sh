@@ -12,7 +12,7 @@ for queue in Q1 Q2 Q3 Q4; do
     grep -qE "^$queue " "$dir/out" || fail "no line of $queue"
     grep -q ">$queue</text>" "$dir/plots/queues.svg" || fail "$queue is not in the picture"
 done
-head -1 "$dir/plots/queues.csv" | grep -qx 'seconds,jobs,Q1 busy,Q1 queued,Q2 busy,Q2 queued,Q3 busy,Q3 queued,Q4 busy,Q4 queued' || fail "the head of queues.csv"
+head -1 "$dir/plots/queues.csv" | grep -x 'seconds,jobs,Q1 busy,Q1 queued,Q2 busy,Q2 queued,Q3 busy,Q3 queued,Q4 busy,Q4 queued' > /dev/null || fail "the head of queues.csv"
 [ "$(wc -l < "$dir/plots/results.csv")" = 9 ] || fail "results.csv has not four queues and four classes"
 # Tasks wait that are many times the CPUs: each part of the picture has a scale of its own, and stays in its place.
 python3 - "$dir/plots/queues.svg" << 'PY'
@@ -100,12 +100,13 @@ rho = 2
 INI
 for live in off on; do
     ends 0 run "$dir/named.ini" --set sim.live=$live --json
-    python3 - "$dir/out" << 'PY'
+    python3 - "$dir/out" $live << 'PY'
 import json, sys
-run = json.load(open(sys.argv[1]))
+run, live = json.load(open(sys.argv[1])), sys.argv[2] == "on"
 short, long = run["classes"]
 assert run["wrong"] == "" and run["completed"] == run["jobs"] == 4 and run["moves"] == 1, run
-assert short["completed"] == 3 and long["completed"] == 1 and long["name"] == "long" and long["evicted"] == long["tasks"] == 10, run
+assert short["completed"] == 3 and long["completed"] == 1 and long["name"] == "long" and long["tasks"] == 10, run
+assert 0 < long["evicted"] <= 10 if live else long["evicted"] == 10, run # a busy machine may be late, and what has ended is not evicted
 assert run["work_core_s"] > 2.599, run
 PY
 done

@@ -6,7 +6,7 @@
 source "$(dirname "$0")/study_lib.sh"
 
 ends 0 run "$SOURCE/examples/sim/micro.ini" --plot "$dir/plots"
-grep -qE '^4000 tasks of 10 s on 300 cores, system batch$' "$dir/out" || fail "no first line"
+grep -qE '^4000 tasks of 10 s on 300 cores, system batch, outputs local$' "$dir/out" || fail "no first line"
 [ "$(wc -l < "$dir/plots/micro.csv")" = 2 ] || fail "micro.csv has not a line"
 
 # 4000 jobs of 0.1 s; 14 rounds after the first of five batches; 8000 records of 29 ms and a round.
@@ -15,6 +15,26 @@ python3 - "$dir/out" << 'PY'
 import json, sys
 batch, db, nodb, baseline = (r["makespan_s"]["mean"] for r in json.load(open(sys.argv[1]))["rows"])
 assert baseline == 410 and abs(nodb - 140.2) < 1e-9 and nodb < batch < 1.02 * 140 and 235 <= db <= 250, (batch, db, nodb, baseline)
+PY
+# The specification's section 7, rows 11, 12 and 30: one command has the table of the three systems, with outputs local and shared; the mean response time of the user, and tasks a
+# second; with holds the baseline completes less, the more tasks the less, and ours all.
+ends 0 micro --vary micro.system=baseline,db,nodb --vary micro.tasks=250,500,1000,2000,4000 --vary micro.output=local,shared --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+rows = {tuple(str(r[k]) for k in ("micro.system", "micro.tasks", "micro.output")): r for r in json.load(open(sys.argv[1]))["rows"]}
+assert len(rows) == 30, len(rows)
+at = lambda system, tasks, output, what="makespan_s": rows[system, str(tasks), output][what]["mean"]
+for output in ("local", "shared"):
+    for n in (1000, 2000, 4000):
+        assert at("baseline", n, output) > at("db", n, output) > at("nodb", n, output), (n, output)
+    held = [at("baseline", n, output, "held") for n in (250, 1000, 4000)]
+    assert held == sorted(held) and held[-1] > 0 and at("baseline", 4000, output, "completed") < 1, held
+    for system in ("db", "nodb"):
+        assert all(at(system, n, output, "completed") == 1 for n in (250, 4000))
+    assert at("nodb", 4000, output, "response_s") < at("db", 4000, output, "response_s") and at("nodb", 4000, output, "tasks_per_s") > 20
+for system in ("baseline", "db", "nodb"):
+    assert 0.99 * at(system, 4000, "local") <= at(system, 4000, "shared") <= 1.1 * at(system, 4000, "local"), system
+assert at("nodb", 250, "shared") > 1.2 * at("nodb", 250, "local") # 250 outputs at once
 PY
 # Holds: tasks that are jobs stay held, agents do not.
 ends 0 micro --hold 0.05 --vary micro.system=batch,baseline --seeds 1..3 --json

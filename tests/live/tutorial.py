@@ -21,8 +21,9 @@ TUTORIAL = PAGE.startswith("tutorial")
 SIMULATED = PAGE == "tutorial-policy.md"
 # Building, and going to an empty directory, are not repeated.
 BEGIN = {"tutorial.md": "## A program and its parameters", "growing.md": "## One member", "tutorial-flows.md": "## A loop",
-         "tutorial-policy.md": "## A steal policy"}.get(PAGE, "## In one line")
-HERE = {"tutorial.md": "campaign", "growing.md": "growing", "tutorial-flows.md": "flows", "tutorial-policy.md": "policy"}.get(PAGE, "three")
+         "tutorial-policy.md": "## A steal policy",
+         "tutorial-campaign.md": "## A program"}.get(PAGE, "## In one line")
+HERE = {"tutorial.md": "campaign", "growing.md": "growing", "tutorial-flows.md": "flows", "tutorial-policy.md": "policy", "tutorial-campaign.md": "percolation"}.get(PAGE, "three")
 # What depends on the moment or on the machine: these only have to succeed.
 MOMENTARY = ("htc status", "htc why", "htc users", "htc cancel", "htc report", "htc tasks", "htc flow status",
              "htc flow why 6", "htc flow report") if TUTORIAL else ()
@@ -31,7 +32,7 @@ SIGNALS = ("kill -HUP", "hand-round")
 # A process that these end may be in the middle of a call to a slow disk: whatever follows is meant when it is gone.
 ENDED = re.compile(r"kill -9 \$\(cat (\w+)/pid\)|'this member has left the store' (\w+)/log")
 # Of runs that take longer than two seconds here.
-PROGRESS = re.compile(r"\d+ of \d+ runs, .* left$")
+PROGRESS = re.compile(r"\d+ of \d+ runs(, .* left)?$") # a run that takes long says so
 # Drawn anew each time.
 DRAWN = [(r"\b(pub|once)(-[0-9a-z]{8})+", r"\1-KEY"), (r"\b[0-9a-f]{16}\b", "ID"), (r"\b(pid|process|version) [0-9]+", r"\1 #")]
 

@@ -29,7 +29,7 @@ up_here() # COMMAND...: in the foreground of a session of its own, $here
 }
 up_here "$htc"
 expect 0 "${H[@]}" submit -- sh -c "until [ -e '$top/go' ]; do sleep 0.05; done; echo whole"
-runs() { "${H[@]}" status "$1" --json | grep -q '"running": 1'; }
+runs() { "${H[@]}" status "$1" --json | grep '"running": 1' > /dev/null; }
 soon runs 1 || fail "no task runs"
 kill -HUP -- -$here # as the kernel does: the group in the foreground
 ends() { grep -q 'signal asks to end' "$dir/log/supervisor.log"; }

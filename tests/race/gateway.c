@@ -32,11 +32,13 @@ static void upload(player *p, htc_output *out, uint32_t number)
     uint8_t hash[32];
     size_t  n = (size_t)snprintf(text, sizeof text, "content %u", number);
     htc_content_hash((htc_bytes){ text, n }, hash);
+    htc_put_str(&body, "ann");
     htc_put_raw(&body, (htc_bytes){ hash, sizeof hash });
     htc_put_u64(&body, n);
     htc_put_u64(&body, 0);
     htc_put_bytes(&body, (htc_bytes){ text, n });
     call(p, out, HTC_CALL_BLOB_WRITE, 1);
+    htc_put_str(&body, "ann");
     htc_put_raw(&body, (htc_bytes){ hash, sizeof hash });
     call(p, out, HTC_CALL_BLOB_STAT, 1);
 }

@@ -42,12 +42,18 @@ typedef struct drive {
     uint32_t   keep; /* do not clean */
     uint32_t   durable, confine;
     uint64_t   outputs_bytes_max;
+    uint32_t   stages_max;
+    htc_ns     stall; /* an idle task is killed */
     const char *oom_events; /* instead of the cgroup's */
     const char *objects_dir;
+    const char *at_dir, *at_id; /* HTC_CALL_OUTPUTS_AT is asked first; NULL: not */
+    const char *outputs_in; /* where the manifest is looked for; NULL: in data */
+    htc_status  at_status;
+    int (*mend)(struct drive *d); /* what keeps it from being staged in; 1: it is staged in once more */
     /* what came */
     htc_status  staged_in, staged_out;
     char        text[600];
-    int         ran, started, stopped_seen;
+    int         ran, started, stopped_seen, idle_seen;
     htc_outcome outcome;
     char        tail[HTC_STDERR_TAIL_MAX + 1];
     htc_stored  stored;
@@ -129,14 +135,32 @@ static inline void keep_text(drive *d, const htc_input *in)
     snprintf(d->text, sizeof d->text, "%.*s", (int)in->body.len, in->body.len ? (const char *)in->body.data : "");
 }
 
+static inline void outputs_at(const drive *d, htc_output *out)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_str(&b, d->at_dir);
+    htc_put_str(&b, d->at_id);
+    call(out, HTC_CALL_OUTPUTS_AT, &b);
+    htc_buf_free(&b);
+}
+
 static inline void on_result(drive *d, const htc_input *in, htc_output *out)
 {
     htc_reader r = htc_reader_of(in->body);
     switch (in->op) {
+    case HTC_CALL_OUTPUTS_AT:
+        d->at_status = in->status;
+        keep_text(d, in);
+        stage_in(d, out);
+        break;
     case HTC_CALL_STAGE_IN:
         d->staged_in = in->status;
         if (in->status == HTC_OK) {
             call_run(out, HTC_CALL_RUN);
+        } else if (d->mend && d->mend(d)) {
+            d->mend = NULL;
+            stage_in(d, out);
         } else {
             keep_text(d, in);
             clean(d, out);
@@ -197,16 +221,23 @@ static inline void send_signal(drive *d, const htc_input *in, htc_output *out)
 static inline htc_status drive_step(void *self, const htc_input *in, htc_output *out)
 {
     drive *d = self;
-    if (in->kind == HTC_IN_START)
+    if (in->kind == HTC_IN_START && d->at_dir)
+        outputs_at(d, out);
+    else if (in->kind == HTC_IN_START)
         stage_in(d, out);
     else if (in->kind == HTC_IN_RESULT)
         on_result(d, in, out);
     else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_STARTED) {
         d->started++;
         d->next = in->now;
-    } else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_TASK_STOPPED)
-        d->stopped_seen++;
-    else if (in->kind == HTC_IN_TIMEOUT)
+    } else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_TASK_STOPPED) {
+        d->stopped_seen += in->status == HTC_OK;
+        if (in->status == HTC_ETIMEDOUT && d->idle_seen++ == 0) {
+            d->signal_count = 1;
+            d->signals[0] = SIGKILL;
+            send_signal(d, in, out);
+        }
+    }    else if (in->kind == HTC_IN_TIMEOUT)
         d->next = HTC_NEVER, send_signal(d, in, out);
     return HTC_OK;
 }
@@ -227,7 +258,7 @@ static inline void read_manifest(drive *d)
     d->manifest = NULL;
     if (!d->stored.outputs.manifest_bytes)
         return;
-    snprintf(path, sizeof path, "%s/out/3/0/7.2/manifest", d->data);
+    snprintf(path, sizeof path, "%s/out/3/0/7.2/manifest", d->outputs_in ? d->outputs_in : d->data);
     size_t room = d->stored.outputs.manifest_bytes + 2;
     d->manifest = malloc(room);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -251,7 +282,8 @@ static inline void drive_run(drive *d)
     static const char *const environ[] = { "HOME=/nonexistent home", "PATH=/usr/bin:/bin", "PASSED=yes", "SECRET=no", NULL };
     htc_agent_host_options o = { .size = sizeof o, .slot_dir = d->slot, .data_dir = d->data, .agent = 99,
                                  .node = "here", .site = "local", .env_pass = pass, .environ = environ,
-                                 .durable = d->durable, .confine = d->confine, .outputs_bytes_max = d->outputs_bytes_max, .objects_dir = d->objects_dir };
+                                 .durable = d->durable, .confine = d->confine, .outputs_bytes_max = d->outputs_bytes_max, .objects_dir = d->objects_dir,
+                                 .stages_max = d->stages_max, .stall = d->stall };
     htc_host       *host;
     htc_agent_host *agent;
     htc_error       error = { 0 };

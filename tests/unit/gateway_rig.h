@@ -12,6 +12,7 @@
 #include "core/wire.h"
 #include "htcsched/gateway.h"
 #include "htcsched/kv_server.h"
+#include "kvs/wire/kv_wire.h"
 #include "roles/runtime/agent_wire.h"
 #include "htcsched/calls.h"
 
@@ -35,6 +36,8 @@ typedef struct rig {
     htc_output    *gw_out, *kv_out;
     htc_ns         now, wall;
     uint64_t       starts;
+    uint16_t speaks; /* what connections announce; 0: HTC_WIRE_VERSION */
+    htc_wire_machine machine; /* that agents and hosts say they are on; "": they do not */
     uint32_t       last_peer;
     rig_message    inbox[256]; /* to others than the store */
     size_t         n_inbox;
@@ -46,10 +49,15 @@ typedef struct rig {
     size_t     n_launched;
     uint32_t   closed; /* the peer that was closed last */
     uint32_t   calls[80];
+    uint64_t   asked, told; /* messages from the gateway to the store; bytes from the store to the gateway */
     uint64_t   killed; /* the agent of the handle that was asked to be ended first */
     uint32_t   live_slot; /* of the last LIVE_READ, and its site */
     char       live_site[32];
     htc_buf    swept; /* the body of the last CONTENT_SWEEP */
+    uint32_t   disk_fails; /* uploads cannot be read */
+    uint32_t   mails;  /* that the host was asked to send, the last to whom and about what, */
+    char       mail_to[300], mail_subject[256], mail_text[2048];
+    htc_status mail_status; /* and what it answers */
     htc_status stopped;
     int        has_stopped;
     uint32_t   prefetch; /* 0: 1 */
@@ -57,6 +65,7 @@ typedef struct rig {
     void (*change)(htc_gateway_options *o); /* what a test wants otherwise, from the next start on */
     struct rig_post *posts;
     int              busy;
+    uint32_t         unknown; /* so many answers to changes say that their outcome is not known */
 } rig;
 
 /* What is under way, in order: inputs of the gateway and of the store. */
@@ -96,6 +105,31 @@ static void rig_store(rig *r, const htc_input *in)
         rig_run(r);
 }
 
+/* An answer of the store; of changes that were made nothing is known. */
+static inline void rig_unknown(rig *r, htc_buf *b, htc_bytes body)
+{
+    uint16_t            type;
+    uint64_t            serial;
+    htc__kv_answer_head head;
+    int                 some = 0;
+    htc_reader          in = htc_wire_open(body, &type, &serial);
+    if (type != HTC_WIRE_KV_ANSWER)
+        return;
+    htc__kv_answer_read(&in, &head);
+    htc__kv_answer_begin(b, serial, &head);
+    for (uint32_t i = 0; i < head.count; i++) {
+        htc_kv_result one = { .size = sizeof one };
+        htc__kv_result_read(&in, &one);
+        if (one.status == HTC_OK && one.version && !one.value.data) { /* op is not said: nothing was read */
+            one = (htc_kv_result){ .size = sizeof one, .status = HTC_EUNKNOWN };
+            some = 1;
+        }
+        htc__kv_result_write(b, &one);
+    }
+    htc__kv_answer_end(b, head.count, head.more & HTC__KV_MORE);
+    r->unknown -= (uint32_t)some;
+}
+
 static void rig_store_step(rig *r, const htc_input *in)
 {
     htc_output_clear(r->kv_out);
@@ -107,8 +141,17 @@ static void rig_store_step(rig *r, const htc_input *in)
         if (e.kind == HTC_OUT_COMMIT)
             rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_STORED, .tag = e.tag,
                                        .status = r->engine.ops->apply(r->engine.ctx, e.body) });
-        else if (e.kind == HTC_OUT_MESSAGE)
+        else if (e.kind == HTC_OUT_MESSAGE) {
+            htc_buf other;
+            htc_buf_init(&other, NULL, 0);
+            if (r->unknown)
+                rig_unknown(r, &other, e.body);
+            if (other.len)
+                e.body = htc_buf_bytes(&other);
+            r->told += e.body.len;
             rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
+            htc_buf_free(&other);
+        }
     }
 }
 
@@ -200,7 +243,44 @@ static void rig_call(rig *r, const htc_effect *e)
         htc_put_u64(&b, 0);
         rig_answer(r, e, HTC_OK, &b);
         break;
-    case HTC_CALL_CONTENT_TOUCH:
+    case HTC_CALL_CONTENT_ADOPT:
+        htc_put_u64(&b, 0);
+        rig_answer(r, e, HTC_OK, &b);
+        break;
+    case HTC_CALL_CONTENT_TOUCH: /* olga has uploaded "hello" under each hash that begins with 1, and ada has put "howdy" there under them */
+        htc_get_str(&in, text, sizeof text);
+        while (htc_reader_left(&in)) {
+            htc_bytes hash = htc_get_raw(&in, 32);
+            if (in.status != HTC_OK || (strcmp(text, "olga") != 0 && strcmp(text, "ada") != 0) || *(const uint8_t *)hash.data != 1)
+                continue;
+            htc_put_raw(&b, hash);
+            htc_put_u64(&b, 5);
+        }
+        rig_answer(r, e, HTC_OK, &b);
+        break;
+    case HTC_CALL_BLOB_READ: {
+        htc_get_str(&in, text, sizeof text);
+        (void)htc_get_raw(&in, 32);
+        uint64_t  at = htc_get_u64(&in);
+        uint32_t  len = htc_get_u32(&in);
+        htc_put_raw(&b, htc_get_bytes(&in));
+        htc_put_u64(&b, at);
+        htc_put_u64(&b, 5);
+        htc_put_bytes(&b, (htc_bytes){ strcmp(text, "olga") == 0 ? &"hello"[at] : &"howdy"[at], len });
+        if (r->disk_fails)
+            htc_buf_clear(&b);
+        rig_answer(r, e, r->disk_fails ? HTC_EIO : strcmp(text, "olga") == 0 || strcmp(text, "ada") == 0 ? HTC_OK : HTC_ENOTFOUND, &b);
+        break;
+    }
+    case HTC_CALL_MAIL: {
+        htc_get_str(&in, r->mail_to, sizeof r->mail_to);
+        htc_get_str(&in, r->mail_subject, sizeof r->mail_subject);
+        htc_bytes content = htc_get_bytes(&in);
+        snprintf(r->mail_text, sizeof r->mail_text, "%.*s", (int)content.len, (const char *)content.data);
+        r->mails++;
+        rig_answer(r, e, r->mail_status, NULL);
+        break;
+    }
     case HTC_CALL_DROP_JOB:
     case HTC_CALL_BLOB_WRITE:
         if (e->tag)
@@ -239,8 +319,10 @@ static void rig_gateway_step(rig *r, const htc_input *in)
     for (size_t i = 0; i < htc_output_count(out); i++) {
         htc_effect e;
         htc_output_get(out, i, &e);
-        if (e.kind == HTC_OUT_MESSAGE && e.peer == RIG_STORE)
+        if (e.kind == HTC_OUT_MESSAGE && e.peer == RIG_STORE) {
+            r->asked++;
             rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
+        }
         else if (e.kind == HTC_OUT_MESSAGE)
             rig_keep(r, &e);
         else if (e.kind == HTC_OUT_CALL)
@@ -298,7 +380,7 @@ static uint32_t rig_open(rig *r, uint32_t uid, uint8_t role)
     htc_buf_init(&b, NULL, 0);
     htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_UNIX, .uid = uid, .pid = 4000 + peer });
     rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) });
-    htc_wire_hello(&b, role, HTC_WIRE_VERSION);
+    htc_wire_hello_machine(&b, role, r->speaks ? r->speaks : HTC_WIRE_VERSION, &r->machine);
     rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     return peer;
@@ -386,6 +468,15 @@ static inline const rig_message *rig_newest(rig *r, uint32_t peer, uint16_t type
             return m;
     }
     return NULL;
+}
+
+/* How many of them there are, of the newest messages. */
+static inline size_t rig_count(const rig *r, uint32_t peer, uint16_t type)
+{
+    size_t n = 0;
+    for (size_t i = r->n_inbox; i > 0 && r->n_inbox - i < 256; i--)
+        n += r->inbox[(i - 1) % 256].peer == peer && r->inbox[(i - 1) % 256].type == type;
+    return n;
 }
 
 /* Ask as peer; the answer is the caller's to json_decref, NULL if there is none yet. */

@@ -364,7 +364,7 @@ static inline void rig_close(rig *r, caller *operator)
     cr_assert(eq(int, pthread_join(r->thread, NULL), 0));
     caller_end(operator);
     htc_host_destroy(r->host);
-    snprintf(command, sizeof command, "rm -rf '%s'", r->dir);
+    snprintf(command, sizeof command, "rm -rf '%.63s'", r->dir);
     cr_assert(eq(int, system(command), 0));
 }
 

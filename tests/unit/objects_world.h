@@ -12,7 +12,7 @@
 #include "htcsched/calls.h"
 #include "htcsched/client.h"
 #include "htcsched/runtime.h"
-#include "roles/worker/objects.h"
+#include "roles/objects/objects.h"
 
 enum { OTHERS = 4, CONTENTS = 10, WANTS = 40, MAIL_MAX = 4096, CALLS_MAX = 512, PEER = 20, ASKER = 90, SELF = 1, JOB = 3 };
 

@@ -66,6 +66,8 @@ static void say_message(htc_bytes message)
         htc_give_back   back;
         htc_bye         bye;
         htc_slots_held  held;
+        htc_content_want want;
+        htc_agent_outputs outputs;
     } m;
     uint16_t   type;
     uint64_t   id;
@@ -110,6 +112,15 @@ static void say_message(htc_bytes message)
         held = m.held.slots;
         say(" %llu: %u", (unsigned long long)m.held.seq, (unsigned)m.held.slots);
         break;
+    case HTC_WIRE_CONTENT_WANT:
+        cr_assert(eq(int, htc_content_want_read(&r, &m.want), HTC_OK));
+        say_attempt(&m.want.attempt);
+        say(" %zu%s", m.want.hashes.len / 32, m.want.spoilt ? " spoilt" : "");
+        break;
+    case HTC_WIRE_AGENT_OUTPUTS:
+        cr_assert(eq(int, htc_agent_outputs_read(&r, &m.outputs), HTC_OK));
+        say(" %s (%s)", htc_status_name(m.outputs.status), m.outputs.text);
+        break;
     case HTC_WIRE_BYE:
         cr_assert(eq(int, htc_bye_read(&r, &m.bye), HTC_OK));
         say(" %s (%s)", htc_status_name(m.bye.status), m.bye.reason);
@@ -123,6 +134,13 @@ static void say_call(const htc_effect *e)
     if (e->op == HTC_CALL_SLOTS) {
         slots = htc_get_u32(&r);
         say("call SLOTS %u", (unsigned)slots);
+        return;
+    }
+    if (e->op == HTC_CALL_OUTPUTS_AT) {
+        char dir[100], id[65];
+        htc_get_str(&r, dir, sizeof dir);
+        htc_get_str(&r, id, sizeof id);
+        say("call OUTPUTS_AT %s %s", dir, id);
         return;
     }
     uint64_t run = htc_get_u64(&r);
@@ -205,7 +223,7 @@ static void hear(void)
 
 static void hear_welcome(htc_status status)
 {
-    htc_agent_welcome_write(&body, &(htc_agent_welcome){ status, 10 * HTC_SECOND, 30 * HTC_SECOND, "" });
+    htc_agent_welcome_write(&body, &(htc_agent_welcome){ status, 10 * HTC_SECOND, 30 * HTC_SECOND, "", "", "" });
     hear();
 }
 
@@ -789,7 +807,8 @@ Test(agent, ends_all_when_the_gateway_does_not_know_it)
     hear_welcome(HTC_ENOTFOUND);
     ends(2, HTC_EKILLED, 0, 9);
     result(HTC_CALL_STAGE_IN, 3, HTC_OK, htc_bytes_of(NULL));
-    expect("[1000000] call SIGNAL 2 9 HTC_EKILLED\n"
+    expect("[1000000] call TAKE_BACK 3\n"
+           "[1000000] call SIGNAL 2 9 HTC_EKILLED\n"
            "[1000000] call CLEAN 1\n"
            "[1000000] call CLEAN 2 drop\n"
            "[1000000] call CLEAN 3 drop\n"
@@ -818,7 +837,7 @@ Test(agent, retries_only_passing_troubles_of_staging)
     hear_tasks(1, 1, 0, 2, 0);
     result(HTC_CALL_STAGE_IN, 1, HTC_EINPUT, htc_bytes_of("a.pdbqt is not there"));
     expect("[1000000] call STAGE_IN 1\n"
-           "[1000000] send TASK_RESULT 1.0/1 HTC_EINPUT (a.pdbqt is not there)\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ESTAGEIN (a.pdbqt is not there)\n"
            "[1000000] call STAGE_IN 2\n");
     hear_verdict(0, HTC_OK);
     forget();
@@ -841,6 +860,18 @@ Test(agent, a_suspended_task_is_ended_to_run_again)
     ends(1, HTC_EKILLED, 0, 9);
     expect("[1000000] call SIGNAL 1 9 HTC_EKILLED\n"
            "[1000000] send TASK_RESULT 1.0/1 HTC_ESTOPPED (its process was stopped by a signal such as SIGSTOP, and ended)\n"
+           "[1000000] send PULL 2 want 127\n");
+}
+
+Test(agent, an_idle_task_is_ended_to_run_again)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    htc_buf_clear(&body);
+    htc_put_u64(&body, 1);
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = HTC_EVENT_TASK_STOPPED, .status = HTC_ETIMEDOUT, .body = htc_buf_bytes(&body) });
+    ends(1, HTC_EKILLED, 0, 9);
+    expect("[1000000] call SIGNAL 1 9 HTC_EKILLED\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ESTOPPED (it used no CPU time and wrote nothing for monitor.stall_s, and was ended to run again)\n"
            "[1000000] send PULL 2 want 127\n");
 }
 
@@ -1067,4 +1098,170 @@ Test(agent, takes_back_at_a_drain_and_leaves_a_node_that_cannot_start)
     cr_expect(strstr(trace, "call TAKE_BACK 3") && !strstr(trace, "call TAKE_BACK 2"), "%s", trace);
     result(HTC_CALL_RUN, 3, HTC_ENOSPC, htc_bytes_of("no place"));
     cr_expect(strstr(trace, "send GIVE_BACK 1.2/1") != NULL, "%s", trace);
+}
+
+/* ---- uploads that are not at its site ---- */
+
+static void hear_task_of_uploads(void)
+{
+    static htc_grant m;
+    static htc_stage in[3] = { { "a", "htc:0101010101010101010101010101010101010101010101010101010101010101", HTC_STAGE_OVERWRITE },
+                               { "b", "htc:0202020202020202020202020202020202020202020202020202020202020202", HTC_STAGE_OVERWRITE },
+                               { "c", "htc:0101010101010101010101010101010101010101010101010101010101010101", HTC_STAGE_OVERWRITE } };
+    htc_task         task = { .executable = "/bin/true", .values_json = "{}", .in = in, .n_in = 3, .limits = { .cores = 1 } };
+    htc_bytes        bytes;
+    cr_assert(eq(int, htc_task_to_bytes(NULL, &task, &bytes), HTC_OK));
+    m = (htc_grant){ .seq = 1, .grant = 1, .kind = HTC_GRANT_TASKS, .count = 1, .tasks = { { .attempt = { 1, 0, 1 }, .count = 100, .user = "ada", .task = bytes } } };
+    htc_grant_write(&body, &m);
+    htc_work_free(NULL, bytes);
+    hear();
+}
+
+static void hear_here(htc_status status, const char *text)
+{
+    htc_content_here m = { .attempt = { 1, 0, 1 }, .status = status };
+    snprintf(m.text, sizeof m.text, "%s", text);
+    htc_content_here_write(&body, &m);
+    hear();
+}
+
+Test(agent, asks_for_uploads_that_are_not_at_its_site)
+{
+    create_serving((htc_agent_options){ .brings = 1 });
+    hear_task_of_uploads();
+    forget();
+    result(HTC_CALL_STAGE_IN, 1, HTC_ENOTFOUND, htc_bytes_of("no such file"));
+    wait_until(now + 3 * HTC_SECOND); /* it says so again until it is answered */
+    hear_here(HTC_OK, "");
+    hear_here(HTC_OK, ""); /* late */
+    result(HTC_CALL_STAGE_IN, 1, HTC_ECORRUPT, htc_bytes_of("another hash"));
+    hear_here(HTC_OK, "");
+    result(HTC_CALL_STAGE_IN, 1, HTC_OK, htc_bytes_of(NULL));
+    expect("[1000000] send CONTENT_WANT 1.0/1 2\n"
+           "[1001000] send CONTENT_WANT 1.0/1 2\n"
+           "[1003000] send CONTENT_WANT 1.0/1 2\n"
+           "[1003000] call STAGE_IN 1\n"
+           "[1003000] send CONTENT_WANT 1.0/1 2 spoilt\n"
+           "[1003000] call STAGE_IN 1\n"
+           "[1003000] call RUN 1\n");
+}
+
+Test(agent, fails_a_task_whose_upload_is_nowhere)
+{
+    create_serving((htc_agent_options){ .brings = 1 });
+    hear_task_of_uploads();
+    forget();
+    result(HTC_CALL_STAGE_IN, 1, HTC_ENOTFOUND, htc_bytes_of("no such file"));
+    hear_here(HTC_ENOTFOUND, "upload it again");
+    expect("[1000000] send CONTENT_WANT 1.0/1 2\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ESTAGEIN (upload it again)\n"
+           "[1000000] send PULL 2 want 127\n");
+}
+
+/* Where all uploads are nothing is asked for. */
+Test(agent, fails_at_once_where_nothing_is_brought)
+{
+    create_serving((htc_agent_options){ 0 });
+    hear_task_of_uploads();
+    forget();
+    result(HTC_CALL_STAGE_IN, 1, HTC_ENOTFOUND, htc_bytes_of("no such file"));
+    expect("[1000000] send TASK_RESULT 1.0/1 HTC_ESTAGEIN (no such file)\n"
+           "[1000000] send PULL 2 want 127\n");
+}
+
+Test(agent, gives_a_task_back_whose_upload_does_not_come)
+{
+    create_serving((htc_agent_options){ .brings = 1 });
+    hear_task_of_uploads();
+    result(HTC_CALL_STAGE_IN, 1, HTC_ENOTFOUND, htc_bytes_of("no such file"));
+    for (int i = 0; i < 12; i++) {
+        wait_until(now + 5 * HTC_SECOND);
+        hear_answer((uint64_t)i + 2, 0, -1, -1);
+    }
+    forget();
+    wait_until(now + 10 * HTC_SECOND);
+    cr_expect(strstr(trace, "send GIVE_BACK 1.0/1") != NULL, "%s", trace);
+}
+
+Test(agent, cancels_at_once_what_waits_for_an_upload)
+{
+    create_serving((htc_agent_options){ .brings = 1 });
+    hear_task_of_uploads();
+    result(HTC_CALL_STAGE_IN, 1, HTC_ENOTFOUND, htc_bytes_of("no such file"));
+    forget();
+    htc_cancel_write(&body, &(htc_attempt){ 1, 0, 1 });
+    hear();
+    cr_expect(strstr(trace, "HTC_ECANCELLED") != NULL, "%s", trace);
+    hear_here(HTC_OK, "");
+    cr_expect(strstr(trace, "call STAGE_IN") == NULL, "%s", trace);
+}
+
+static void hear_offer(const char *dir)
+{
+    htc_agent_welcome m = { HTC_OK, 10 * HTC_SECOND, 30 * HTC_SECOND, "", "", "" };
+    snprintf(m.outputs, sizeof m.outputs, "%s", dir);
+    snprintf(m.outputs_id, sizeof m.outputs_id, "1d");
+    htc_agent_welcome_write(&body, &m);
+    hear();
+}
+
+static void found(htc_status status, const char *text)
+{
+    result(HTC_CALL_OUTPUTS_AT, 0, status, htc_bytes_of(text));
+}
+
+/* Where outputs go is found out for each word of the gateway, and it is told. */
+Test(agent, outputs_go_where_the_gateway_says_if_the_host_sees_it)
+{
+    create((htc_agent_options){ .shares = 1 });
+    open_connection();
+    forget();
+    hear_offer("/srv/data");
+    found(HTC_ENOTFOUND, "no mount");
+    expect("[1000000] call OUTPUTS_AT /srv/data 1d\n"
+           "[1000000] send HEARTBEAT 1 grant 0\n"
+           "[1000000] send PULL 1 want 128\n"
+           "[1000000] send AGENT_OUTPUTS HTC_ENOTFOUND (no mount)\n");
+    hear_grant(1, HTC_GRANT_WAIT, 1000 * HTC_SECOND);
+    wait_until(now + 9000 * MS);
+    forget();
+    for (int i = 1; i <= 3; i++) { /* the host is asked again, and what is not new is not told */
+        hear_answer((uint64_t)i, 0, -1, -1);
+        wait_until(now + 10000 * MS);
+    }
+    cr_expect(strstr(trace, "call OUTPUTS_AT") != NULL, "not asked again: %s", trace);
+    found(HTC_ENOTFOUND, "no mount");
+    cr_expect(strstr(trace, "send AGENT_OUTPUTS") == NULL, "told twice: %s", trace);
+    forget();
+    for (int i = 4; i <= 7; i++) {
+        hear_answer((uint64_t)i, 0, -1, -1);
+        wait_until(now + 10000 * MS);
+    }
+    cr_expect(strstr(trace, "call OUTPUTS_AT") != NULL, "not asked again: %s", trace);
+    forget();
+    found(HTC_OK, "");
+    cr_expect(strstr(trace, "send AGENT_OUTPUTS HTC_OK ()\n") != NULL, "%s", trace);
+}
+
+Test(agent, a_host_that_does_not_share_says_so_and_one_with_a_path_of_its_own_uses_that)
+{
+    create((htc_agent_options){ 0 });
+    open_connection();
+    forget();
+    hear_offer("/srv/data");
+    cr_expect(strstr(trace, "AGENT_OUTPUTS HTC_EUNSUPPORTED (data.output is local") != NULL && !strstr(trace, "OUTPUTS_AT"), "%s", trace);
+    htc_agent_ops()->destroy(agent);
+    htc_output_destroy(out);
+    htc_buf_free(&body);
+    create((htc_agent_options){ .shares = 1, .outputs = "/mnt/head" });
+    open_connection();
+    forget();
+    hear_offer("/srv/data");
+    cr_expect(strstr(trace, "call OUTPUTS_AT /mnt/head 1d\n") != NULL, "%s", trace);
+    found(HTC_OK, "");
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    open_connection();
+    forget();
+    hear_welcome(HTC_OK); /* a gateway that wants them no more */
+    cr_expect(strstr(trace, "call OUTPUTS_AT  \n") != NULL, "%s", trace);
 }

@@ -100,11 +100,23 @@ Test(agent_wire, answers_of_the_gateway_read_back)
     cr_expect(a2.seq == 3 && a2.flags == HTC_AGENT_STOP && a2.revoked == HTC_AGENT_HELD_MAX && a2.cancelled == 1);
     cr_expect(same_attempt(&a2.revoke[127], &answer.revoke[127]) && same_attempt(&a2.cancel[0], &answer.cancel[0]));
 
-    htc_agent_welcome welcome = { HTC_ENOTFOUND, 10 * HTC_SECOND, 30 * HTC_SECOND, "tcp://10.0.0.1:7421" }, w2;
+    htc_agent_welcome welcome = { HTC_ENOTFOUND, 10 * HTC_SECOND, 30 * HTC_SECOND, "tcp://10.0.0.1:7421", "", "" }, w2;
     htc_agent_welcome_write(&b, &welcome);
     r = payload(HTC_WIRE_AGENT_WELCOME);
     cr_assert(eq(int, htc_agent_welcome_read(&r, &w2), HTC_OK));
     cr_expect(w2.status == HTC_ENOTFOUND && w2.heartbeat_ns == 10 * HTC_SECOND && w2.lost_after_ns == 30 * HTC_SECOND);
+
+    snprintf(welcome.outputs, sizeof welcome.outputs, "/srv/head/data");
+    snprintf(welcome.outputs_id, sizeof welcome.outputs_id, "%064d", 7);
+    welcome.store[0] = '\0';
+    htc_agent_welcome_write(&b, &welcome);
+    r = payload(HTC_WIRE_AGENT_WELCOME);
+    cr_assert(eq(int, htc_agent_welcome_read(&r, &w2), HTC_OK));
+    cr_expect(!w2.store[0] && strcmp(w2.outputs, welcome.outputs) == 0 && strcmp(w2.outputs_id, welcome.outputs_id) == 0);
+    snprintf(welcome.outputs, sizeof welcome.outputs, "srv/head/data");
+    htc_agent_welcome_write(&b, &welcome);
+    r = payload(HTC_WIRE_AGENT_WELCOME);
+    cr_expect(eq(int, htc_agent_welcome_read(&r, &w2), HTC_EPROTO), "a path that is relative");
 
     htc_task_verdict verdict = { some_attempt(&rng), HTC_MISMATCH }, v2;
     htc_task_verdict_write(&b, &verdict);
@@ -123,6 +135,8 @@ Test(agent_wire, grants_read_back)
         t->attempt = some_attempt(&rng);
         t->count = htc_rng_next(&rng);
         t->compat = i % 3;
+        t->signal = i % 2 ? 1 + i % 64 : 0;
+        t->signal_s = i % 2 ? 1 + i * 500 : 0;
         snprintf(t->user, sizeof t->user, "user%u", (unsigned)i);
         t->task = (htc_bytes){ "how to dock a ligand", i % 20 };
     }
@@ -133,8 +147,18 @@ Test(agent_wire, grants_read_back)
     for (uint32_t i = 0; i < grant.count; i++) {
         cr_expect(same_attempt(&g2.tasks[i].attempt, &grant.tasks[i].attempt));
         cr_expect(g2.tasks[i].count == grant.tasks[i].count && g2.tasks[i].compat == i % 3);
+        cr_expect(g2.tasks[i].signal == grant.tasks[i].signal && g2.tasks[i].signal_s == grant.tasks[i].signal_s);
         cr_expect(eq(str, g2.tasks[i].user, grant.tasks[i].user));
         cr_expect(htc_bytes_equal(g2.tasks[i].task, grant.tasks[i].task));
+    }
+    /* A signal that there is not, and a time that is none. */
+    for (int i = 0; i < 2; i++) {
+        grant.count = 1;
+        grant.tasks[0].signal = i ? 65 : 10;
+        grant.tasks[0].signal_s = i ? 5 : 65536;
+        htc_grant_write(&b, &grant);
+        r = payload(HTC_WIRE_GRANT);
+        cr_expect(eq(int, htc_grant_read(&r, &g2), HTC_EPROTO));
     }
     /* Only a grant of tasks is numbered. */
     grant = (htc_grant){ .seq = 5, .kind = HTC_GRANT_WAIT, .retry_ns = HTC_SECOND };

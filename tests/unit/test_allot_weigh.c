@@ -161,6 +161,101 @@ Test(allot_weigh, run_time_is_the_profiled_weight)
     htc_registry_destroy(r);
 }
 
+/* ---- fair-share: usage by shares ---- */
+
+/* Shares 1 and 3, usage 100 and 300: both used what they were due. Then the first one alone uses 300 more. */
+Test(allot_weigh, who_used_in_proportion_to_the_shares_weighs_what_they_say)
+{
+    htc_registry            *r = with_builtin();
+    const htc_allot_weigher *w = found(r, "fair-share");
+    htc_allot_facts          users[2] = { { .priority = 1, .usage = { 100, 0 } }, { .priority = 3, .usage = { 300, 0 } } };
+    uint64_t                 weights[2];
+    double                   typical;
+    cr_assert(eq(int, htc_allot_weigh(NULL, w, NULL, users, 2, weights, &typical), HTC_OK));
+    cr_expect(typical == 100);
+    cr_expect(eq(u64, weights[0], 1024));
+    cr_expect(eq(u64, weights[1], 3 * 1024));
+    users[0].usage.slot_s = 400; /* 400 and 100 by shares, 250 the typical: 2^(1 - 1.6) and 3 * 2^(1 - 0.4) */
+    cr_assert(eq(int, htc_allot_weigh(NULL, w, NULL, users, 2, weights, &typical), HTC_OK));
+    cr_expect(typical == 250);
+    cr_expect(eq(u64, weights[0], htc_allot_weight(exp2(-0.6))));
+    cr_expect(eq(u64, weights[1], htc_allot_weight(3 * exp2(0.6))));
+    users[0].usage.slot_s = 1e12;
+    cr_assert(eq(int, htc_allot_weigh_one(w, NULL, users, 250, &weights[0]), HTC_OK));
+    cr_expect(eq(u64, weights[0], 1024 / 8), "no less than an eighth of its shares");
+    htc_registry_destroy(r);
+}
+
+static void shares_of(htc_rng *rng, htc_allot_facts *users, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        users[i] = (htc_allot_facts){ .priority = 1 + htc_rng_below(rng, 50), .usage = { (double)htc_rng_below(rng, 1000000), 0 } };
+}
+
+Test(allot_weigh, fair_shares_are_the_shares_while_nothing_was_used)
+{
+    htc_registry            *r = with_builtin();
+    const htc_allot_weigher *w = found(r, "fair-share");
+    PROPERTY (rng, 400) {
+        htc_allot_facts users[8];
+        uint64_t        weights[8];
+        size_t          n = 1 + htc_rng_below(&rng, 8);
+        shares_of(&rng, users, n);
+        for (size_t i = 0; i < n; i++)
+            users[i].usage.slot_s = 0;
+        HOLDS(htc_allot_weigh(NULL, w, NULL, users, n, weights, NULL) == HTC_OK);
+        for (size_t i = 0; i < n; i++)
+            HOLDS(weights[i] == users[i].priority * HTC_ALLOT_WEIGHT_ONE);
+    }
+    htc_registry_destroy(r);
+}
+
+/* What is multiplied by one number for all: usage, shares, or what time takes from it. None changes who gets how much of the slots. */
+Test(allot_weigh, fair_shares_do_not_know_the_unit)
+{
+    htc_registry            *r = with_builtin();
+    const htc_allot_weigher *w = found(r, "fair-share");
+    PROPERTY (rng, 400) {
+        htc_allot_facts    users[8], other[8];
+        htc_allot_weighing later = { .size = sizeof later, .now = 5 * HTC_SECOND, .half_life_ns = HTC_SECOND };
+        uint64_t           weights[8], again[8];
+        size_t             n = 1 + htc_rng_below(&rng, 8);
+        shares_of(&rng, users, n);
+        HOLDS(htc_allot_weigh(NULL, w, NULL, users, n, weights, NULL) == HTC_OK);
+        for (size_t i = 0; i < n; i++) {
+            other[i] = users[i];
+            other[i].usage.slot_s *= 3;
+        }
+        HOLDS(htc_allot_weigh(NULL, w, NULL, other, n, again, NULL) == HTC_OK);
+        for (size_t i = 0; i < n; i++)
+            HOLDS(again[i] + 1 >= weights[i] && again[i] <= weights[i] + 1);
+        HOLDS(htc_allot_weigh(NULL, w, &later, users, n, again, NULL) == HTC_OK);
+        for (size_t i = 0; i < n; i++)
+            HOLDS(again[i] + 1 >= weights[i] && again[i] <= weights[i] + 1);
+        for (size_t i = 0; i < n; i++)
+            users[i].priority *= 16;
+        HOLDS(htc_allot_weigh(NULL, w, NULL, users, n, again, NULL) == HTC_OK);
+        for (size_t i = 0; i < n; i++)
+            HOLDS(again[i] + 16 >= 16 * weights[i] && again[i] <= 16 * weights[i] + 16);
+    }
+    htc_registry_destroy(r);
+}
+
+/* Two spans one after the other take as much as one of their length, and what is added in parts counts as it would at once. */
+Test(allot_weigh, decay_composes)
+{
+    PROPERTY (rng, 2000) {
+        htc_ns          half = 1 + htc_rng_below(&rng, 100 * HTC_SECOND), a = htc_rng_below(&rng, 3 * half), b = htc_rng_below(&rng, 3 * half);
+        double          used = (double)(1 + htc_rng_below(&rng, 1000000)), more = (double)htc_rng_below(&rng, 1000000);
+        htc_allot_usage once = { used, 0 }, twice = { used, 0 };
+        HOLDS(htc_allot_usage_add(&twice, 0, a, half) == HTC_OK);
+        HOLDS(fabs(htc_allot_usage_now(&twice, a + b, half) - htc_allot_usage_now(&once, a + b, half)) <= 1e-9 * used);
+        HOLDS(htc_allot_usage_add(&twice, more, a + b, half) == HTC_OK);
+        HOLDS(fabs(twice.slot_s - (htc_allot_usage_now(&once, a + b, half) + more)) <= 1e-9 * (used + more));
+        HOLDS(fabs(htc_allot_usage_now(&once, half, half) - used / 2) <= 1e-9 * used);
+    }
+}
+
 Test(allot_weigh, usage_halves_with_every_half_life)
 {
     htc_allot_usage usage = { 0 };
@@ -227,8 +322,8 @@ Test(allot_weigh, others_can_be_registered)
     cr_expect(eq(int, htc_allot_weigh(NULL, &parity, NULL, users, 2, weights, NULL), HTC_OK));
     cr_expect(eq(u64, weights[0], 2560));
     cr_expect(eq(u64, weights[1], 1), "not a number");
-    static const char *const names[] = { "equal", "parity", "priority", "run-time", "tasks", "usage" };
-    for (size_t i = 0; i < 6; i++)
+    static const char *const names[] = { "equal", "fair-share", "parity", "priority", "run-time", "tasks", "usage" };
+    for (size_t i = 0; i < 7; i++)
         cr_expect(eq(str, (char *)htc_registry_name(r, HTC_REGISTRY_WEIGHT, i), (char *)names[i]));
     htc_registry_destroy(r);
 }

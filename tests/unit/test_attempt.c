@@ -169,11 +169,11 @@ static void bring_to(rig *r, attempt_phase phase)
 static const char *const said[ORDER_COUNT][ATTEMPT_PHASES] = {
     /*                    WAITING STAGING_IN PAUSED_IN RUNNING STAGING_OUT PAUSED_OUT ENDED RETURNED */
     [ORDER_NONE]      = { "/",    "/r",      "/",      "/o",   "/E",       "/",       "/",  "/" },
-    [ORDER_CANCEL]    = { "E/",   "/E",      "E/",     "t/o",  "/E",       "/",       "/",  "/" },
+    [ORDER_CANCEL]    = { "E/",   "b/E",     "E/",     "t/o",  "/E",       "/",       "/",  "/" },
     [ORDER_WALL]      = { "/",    "/r",      "/",      "t/o",  "/E",       "/",       "/",  "/" },
     [ORDER_SUSPENDED] = { "/",    "/r",      "/",      "k/E",  "/E",       "/",       "/",  "/" },
-    [ORDER_REVOKE]    = { "D/",   "/Dc",     "Dc/",    "k/Dc", "/Dc",      "Dc/",     "/",  "/" },
-    [ORDER_STOP]      = { "R/",   "/R",      "R/",     "k/R",  "/E",       "/",       "/",  "/" },
+    [ORDER_REVOKE]    = { "D/",   "b/Dc",    "Dc/",    "k/Dc", "/Dc",      "Dc/",     "/",  "/" },
+    [ORDER_STOP]      = { "R/",   "b/R",     "R/",     "k/R",  "/E",       "/",       "/",  "/" },
     [ORDER_DRAIN]     = { "R/",   "/r",      "/",      "/o",   "/E",       "/",       "/",  "/" },
 };
 /* clang-format on */
@@ -260,6 +260,41 @@ Test(attempt, has_a_wall_time_from_its_start_on)
 }
 
 /* Twice, after pauses that double; then it is the task's outcome, and what makes a node useless is not. */
+/* Once, ahead of the limit, and it changes nothing of how the task ends. */
+Test(attempt, sends_the_signal_that_was_asked_for)
+{
+    static const struct {
+        htc_ns   wall;
+        uint32_t before;
+        htc_ns   at; /* after its start */
+    } cases[] = { { 60 * HTC_SECOND, 20, 40 * HTC_SECOND }, { 60 * HTC_SECOND, 60, 0 }, { 60 * HTC_SECOND, 500, 0 }, { 0, 20, HTC_NEVER } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rig r;
+        begin(&r, cases[i].wall);
+        r.t.signal = SIGUSR1;
+        r.t.signal_s = cases[i].before;
+        bring_to(&r, ATTEMPT_RUNNING);
+        at(&r, 100 * HTC_SECOND);
+        cr_expect(eq(u32, r.signal, 0), "not before its process runs");
+        cr_expect(htc__attempt_started(&r.h, &r.t));
+        cr_expect(eq(u64, htc__attempt_deadline(&r.t), cases[i].wall ? 100 * HTC_SECOND + cases[i].at : HTC_NEVER));
+        if (cases[i].at && cases[i].wall) {
+            at(&r, 100 * HTC_SECOND + cases[i].at - 1);
+            cr_expect(eq(u32, r.signal, 0));
+        }
+        at(&r, 100 * HTC_SECOND + (cases[i].wall ? cases[i].at : 600 * HTC_SECOND));
+        cr_expect(eq(u32, r.signal, cases[i].wall ? SIGUSR1 : 0));
+        r.signal = 0;
+        cr_expect(htc__attempt_started(&r.h, &r.t));
+        at(&r, r.h.now + HTC_SECOND);
+        cr_expect(eq(u32, r.signal, 0), "once");
+        answer(&r, HTC_OK, NULL);
+        answer(&r, HTC_OK, NULL);
+        cr_expect(eq(int, r.t.outcome.status, HTC_OK));
+        finish(&r);
+    }
+}
+
 Test(attempt, tries_staging_again)
 {
     static rig r;
@@ -280,15 +315,126 @@ Test(attempt, tries_staging_again)
     begin(&r, 0);
     bring_to(&r, ATTEMPT_STAGING_IN);
     answer(&r, HTC_ENOTFOUND, NULL);
-    cr_expect(eq(int, r.t.outcome.status, HTC_EINPUT), "at once");
+    cr_expect(eq(int, r.t.outcome.status, HTC_EINPUT) && r.t.outcome.final == 0, "at once: somebody may make it");
     finish(&r);
-    for (int out = 0; out < 2; out++) {
+    for (int i = 0; i < 2; i++) { /* where nobody makes inputs */
         begin(&r, 0);
-        bring_to(&r, out ? ATTEMPT_STAGING_OUT : ATTEMPT_STAGING_IN);
-        answer(&r, HTC_ENOSPC, NULL);
-        cr_expect(eq(int, r.t.phase, ATTEMPT_RETURNED) && eq(u32, r.node_failures, 1), "a full disk is not its fault");
+        r.h.missing_is_final = 1;
+        bring_to(&r, ATTEMPT_STAGING_IN);
+        answer(&r, i ? HTC_EINPUT : HTC_ENOTFOUND, NULL);
+        cr_expect(eq(int, r.t.outcome.status, HTC_ESTAGEIN) && r.t.outcome.final == 1, "at once, and for good");
         finish(&r);
     }
+}
+
+/* "Scratch full" of HTCaaS, failure handling: the task is given back at once, and the node is left. */
+Test(attempt, a_full_scratch_gives_the_task_back)
+{
+    static rig r;
+    begin(&r, 0);
+    bring_to(&r, ATTEMPT_STAGING_IN);
+    answer(&r, HTC_ENOSPC, NULL);
+    cr_expect(eq(int, r.t.phase, ATTEMPT_RETURNED) && eq(u32, r.node_failures, 1), "a full disk is not its fault");
+    finish(&r);
+}
+
+/* "Shared storage overload": errors that such storage has are waited for, longer and longer; a task that has run keeps its outputs for a minute. */
+Test(attempt, waits_for_storage_that_is_overloaded)
+{
+    static const htc_status trouble[] = { HTC_ENOSPC, HTC_EIO, HTC_ETIMEDOUT };
+    static rig              r;
+    for (size_t i = 0; i < 3; i++) {
+        htc_ns pause = 0, began;
+        begin(&r, 0);
+        bring_to(&r, ATTEMPT_STAGING_OUT);
+        began = r.h.now;
+        for (int n = 0; n < 5; n++) {
+            answer(&r, trouble[i], NULL);
+            cr_assert(eq(int, r.t.phase, ATTEMPT_PAUSED_OUT));
+            htc_ns due = htc__attempt_deadline(&r.t);
+            cr_expect(due - r.h.now > pause && due - r.h.now >= IO_PACE_FIRST << n && due - r.h.now <= (IO_PACE_FIRST << n) * 5 / 4, "pause %d", n);
+            pause = due - r.h.now;
+            at(&r, due - 1);
+            cr_expect(eq(u32, r.owed, 0));
+            at(&r, due);
+            cr_assert(eq(u32, r.owed, HTC_CALL_STAGE_OUT));
+        }
+        if (i == 0) { /* it takes them again */
+            answer(&r, HTC_OK, NULL);
+            cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, HTC_OK) && eq(u32, r.node_failures, 0));
+            cr_expect(r.h.pace.pause < IO_PACE_FIRST << 4, "it shrinks");
+            finish(&r);
+            continue;
+        }
+        while (r.h.now - began < 60 * HTC_SECOND) {
+            answer(&r, trouble[i], NULL);
+            cr_assert(eq(int, r.t.phase, ATTEMPT_PAUSED_OUT));
+            at(&r, htc__attempt_deadline(&r.t));
+        }
+        answer(&r, trouble[i], NULL);
+        if (trouble[i] == HTC_ETIMEDOUT)
+            cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, HTC_ESTAGEOUT));
+        else
+            cr_expect(eq(int, r.t.phase, ATTEMPT_RETURNED) && eq(u32, r.node_failures, 1));
+        finish(&r);
+    }
+    for (size_t i = 1; i < 3; i++) { /* inputs: as often as any passing trouble */
+        begin(&r, 0);
+        bring_to(&r, ATTEMPT_STAGING_IN);
+        for (int n = 0; n < 2; n++) {
+            answer(&r, trouble[i], NULL);
+            cr_assert(eq(int, r.t.phase, ATTEMPT_PAUSED_IN));
+            cr_expect(eq(u64, htc__attempt_deadline(&r.t) - r.h.now, HTC_SECOND << n));
+            at(&r, htc__attempt_deadline(&r.t));
+        }
+        answer(&r, trouble[i], NULL);
+        cr_expect(eq(int, r.t.phase, trouble[i] == HTC_EIO ? ATTEMPT_RETURNED : ATTEMPT_ENDED));
+        finish(&r);
+    }
+}
+
+/* Trouble of one staging holds off all others of the holder. */
+Test(attempt, does_not_stage_while_the_holders_staging_pauses)
+{
+    static rig r;
+    begin(&r, 0);
+    r.h.pace = (io_pace){ .pause = HTC_SECOND, .until = r.h.now + HTC_SECOND };
+    htc__attempt_begin(&r.h, &r.t, 0);
+    take_calls(&r);
+    cr_expect(eq(str, r.said, "") && eq(int, r.t.phase, ATTEMPT_PAUSED_IN));
+    htc_ns due = htc__attempt_deadline(&r.t);
+    cr_expect(due >= r.h.pace.until && due <= r.h.pace.until + HTC_SECOND / 4);
+    at(&r, due);
+    cr_expect(eq(str, r.said, "i"));
+    answer(&r, HTC_OK, NULL);
+    r.h.pace = (io_pace){ .pause = HTC_SECOND, .until = r.h.now + HTC_SECOND };
+    answer(&r, HTC_OK, NULL);
+    cr_expect(eq(str, r.said, "ir") && eq(int, r.t.phase, ATTEMPT_PAUSED_OUT));
+    at(&r, htc__attempt_deadline(&r.t));
+    cr_expect(eq(str, r.said, "iro"));
+    finish(&r);
+}
+
+/* Others have all turns: it asks again however often that is, and nothing counts against it. */
+Test(attempt, waits_for_a_turn_to_stage)
+{
+    static rig r;
+    begin(&r, 0);
+    bring_to(&r, ATTEMPT_STAGING_IN);
+    for (int n = 0; n < 50; n++) {
+        int out = r.t.phase == ATTEMPT_STAGING_OUT;
+        answer(&r, HTC_AGAIN, NULL);
+        cr_assert(eq(int, r.t.phase, out ? ATTEMPT_PAUSED_OUT : ATTEMPT_PAUSED_IN));
+        cr_expect(htc__attempt_deadline(&r.t) - r.h.now <= 40 * IO_PACE_FIRST);
+        at(&r, htc__attempt_deadline(&r.t));
+        if (n == 20) {
+            answer(&r, HTC_OK, NULL);
+            answer(&r, HTC_OK, NULL);
+        }
+    }
+    answer(&r, HTC_OK, NULL);
+    cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, HTC_OK) && eq(u64, r.h.pace.pause, 0));
+    finish(&r);
 }
 
 Test(attempt, refuses_a_task_that_cannot_be_read)
@@ -307,7 +453,7 @@ Test(attempt, refuses_a_task_that_cannot_be_read)
 
 static void one_step(rig *r)
 {
-    static const htc_status told[] = { HTC_OK, HTC_OK, HTC_OK, HTC_EBUSY, HTC_ENOTFOUND, HTC_ENOSPC };
+    static const htc_status told[] = { HTC_OK, HTC_OK, HTC_OK, HTC_EBUSY, HTC_ENOTFOUND, HTC_ENOSPC, HTC_EIO, HTC_AGAIN };
     static const htc_status ran[] = { HTC_OK, HTC_EEXIT, HTC_ESIGNAL, HTC_EKILLED, HTC_EOOM };
     switch (htc_rng_below(&r->rng, 6)) {
     case 0:
@@ -328,7 +474,7 @@ static void one_step(rig *r)
         break;
     default:
         if (r->owed)
-            answer(r, told[htc_rng_below(&r->rng, 6)], &(htc_outcome){ .status = ran[htc_rng_below(&r->rng, 5)], .signal = SIGKILL });
+            answer(r, told[htc_rng_below(&r->rng, 8)], &(htc_outcome){ .status = ran[htc_rng_below(&r->rng, 5)], .signal = SIGKILL });
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "balance_hand.h"
 #include "property.h"
+#include "reel.h"
 
 /* ---- Many controllers on one machine ---- */
 
@@ -243,4 +244,73 @@ Test(balance_machine, random_stealing_needs_as_many_steals_as_coupons)
     }
     htc_balance_destroy(b);
     cr_expect(fabs(steals - expected) < 5 * 1.28 * 63 / sqrt(RUNS), "%.1f, expected %.1f", steals, expected);
+}
+
+/* ---- What is read back may be anybody's ---- */
+
+static htc_balance_request *begun(htc_balance *b, htc_rng *rng)
+{
+    htc_balance_request *r = NULL;
+    htc_balance_action   a;
+    HOLDS(htc_balance_begin(b, 1 + htc_rng_below(rng, 500), &r) == HTC_OK && htc_balance_step(r, 0, rng, NULL, &a) == HTC_OK);
+    for (int i = 0; i < 3 && a.kind == HTC_BALANCE_TAKE; i++)
+        HOLDS(htc_balance_step(r, 0, rng, &(htc_balance_answer){ htc_rng_below(rng, 2) ? a.nodes / 3 : 0, 0 }, &a) == HTC_OK);
+    return r;
+}
+
+/* Whatever it says, each partition that is asked for is one, and the request comes to an end. */
+static void use(htc_balance *b, htc_balance_request *r, htc_rng *rng, uint32_t n)
+{
+    htc_balance_action a = { 0 };
+    htc_balance_answer answer = HTC_BALANCE_ANSWER_INIT;
+    for (int i = 0; i < 60; i++) {
+        HOLDS(htc_balance_learn(b, (uint32_t)htc_rng_below(rng, n), (uint32_t)htc_rng_below(rng, 40)) == HTC_OK);
+        if (!r)
+            continue;
+        htc_status status = htc_balance_step(r, (htc_ns)i * HTC_SECOND, rng, &answer, &a);
+        HOLDS(status == HTC_OK || status == HTC_EINVAL);
+        HOLDS(status != HTC_OK || a.kind != HTC_BALANCE_TAKE || (a.partition < n && a.nodes >= 1));
+        answer = (htc_balance_answer){ status == HTC_OK && a.kind == HTC_BALANCE_TAKE && htc_rng_below(rng, 3) == 0 ? 1 : 0, 0 };
+    }
+}
+
+Test(balance_tape, is_sound_or_refused_whatever_is_read)
+{
+    uint64_t refused = 0, taken = 0;
+    PROPERTY (rng, 4000) {
+        uint32_t            n = 2 + (uint32_t)htc_rng_below(&rng, 60);
+        htc_balance_options o = options_of(n, (uint32_t)htc_rng_below(&rng, n));
+        htc_balance        *b = open_balance(&o), *copy = open_balance(&o);
+        reel                film = { 0 };
+        htc_tape            writes = { .size = sizeof writes, .move = reel_write, .ctx = &film }, reads = { .size = sizeof reads, .reads = 1, .move = reel_read, .ctx = &film };
+        for (uint32_t i = 0; i < 3 * n; i++)
+            HOLDS(htc_balance_learn(b, (uint32_t)htc_rng_below(&rng, n), (uint32_t)htc_rng_below(&rng, 30)) == HTC_OK);
+        htc_balance_request *r = begun(b, &rng), *again = NULL;
+        HOLDS(htc_balance_tape(b, &writes) == HTC_OK);
+        size_t of_balance = film.len;
+        HOLDS(htc_balance_request_tape(r, &writes) == HTC_OK && htc_balance_begin(copy, 1, &again) == HTC_OK);
+        for (uint64_t k = htc_rng_below(&rng, 4); k; k--) {
+            size_t   at = htc_rng_below(&rng, 2) ? htc_rng_below(&rng, of_balance) : of_balance + htc_rng_below(&rng, film.len - of_balance);
+            uint32_t word;
+            at = at < film.len - sizeof word ? at : film.len - sizeof word;
+            memcpy(&word, film.data + at, sizeof word);
+            word = htc_rng_below(&rng, 2) ? (uint32_t)htc_rng_next(&rng) >> htc_rng_below(&rng, 32) : word + 1 - 2 * (uint32_t)htc_rng_below(&rng, 2);
+            memcpy(film.data + at, &word, sizeof word);
+        }
+        htc_status status = htc_balance_tape(copy, &reads);
+        if (status == HTC_OK) {
+            film.at = of_balance;
+            status = htc_balance_request_tape(again, &reads);
+            use(copy, again, &rng, n);
+        }
+        HOLDS(status <= HTC_OK);
+        refused += status != HTC_OK;
+        taken += status == HTC_OK;
+        htc_balance_end(again);
+        htc_balance_end(r);
+        htc_balance_destroy(copy);
+        htc_balance_destroy(b);
+        free(film.data);
+    }
+    cr_expect(getenv("HTC_TEST_SEED") || (refused > 50 && taken > 50), "%llu refused, %llu taken", (unsigned long long)refused, (unsigned long long)taken);
 }

@@ -7,6 +7,7 @@
 
 #include "core/util.h"
 #include "roles/batch/batch.h"
+#include "roles/batch/site_credentials.h"
 #include "roles/batch/ssh_hosts.h"
 #include "property.h"
 
@@ -493,6 +494,44 @@ Test(batch, commands_do_not_grow_with_agents)
     htc__batch_destroy(b);
 }
 
+/* No more jobs are there than the site allows, nor wait there; those that are not submitted yet count as waiting. */
+Test(batch, no_more_jobs_than_the_site_allows)
+{
+    for (int queued = 0; queued < 2; queued++) {
+        static world w;
+        htc_env      env = { .size = sizeof env };
+        uint32_t     waits = 0, launched = 0, ended = 0, most = 0;
+        htc__batch_options o = { .system = "slurm", .nonce = 1, .user = "olga", .log_dir = "/d/log", .submits_per_s = 50, .running_max = queued ? 0 : 7, .queued_max = queued ? 3 : 0 };
+        htc__batch        *b = NULL;
+        w = (world){ .left = "UNLIMITED", .rng = { 1 }, .now = HTC_SECOND };
+        cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
+        for (uint32_t i = 0; i < 40; i++) {
+            char command[64];
+            snprintf(command, sizeof command, "'agent' '%u'", i + 1);
+            cr_assert(eq(int, htc__batch_launch(b, i + 1, 0, 1, command, w.now), HTC_OK));
+        }
+        for (htc__batch_run r; w.now < 3600 * HTC_SECOND && ended < 40; pass(&w, htc__batch_deadline(b) < HTC_NEVER ? htc__batch_deadline(b) : w.now + HTC_SECOND)) {
+            htc__batch_event e;
+            if (htc__batch_command(b, w.now, &r))
+                carry_out(&w, b, &r);
+            uint32_t there = 0;
+            for (uint32_t i = 0; i < w.count; i++)
+                there += w.all[i].state == 0 || (!queued && w.all[i].state == 1);
+            most = there > most ? there : most;
+            while (htc__batch_next_event(b, &e)) {
+                launched += e.kind == HTC__BATCH_LAUNCHED;
+                ended += e.kind == HTC__BATCH_ENDED;
+                waits += e.kind == HTC__BATCH_WAITS && strstr(e.text, "as the site allows");
+            }
+        }
+        cr_expect(eq(u32, ended, 40));
+        cr_expect(eq(u32, launched, 40), "each once, though some waited before they had a job");
+        cr_expect(eq(u32, waits, queued ? 37 : 33));
+        cr_expect(eq(u32, most, queued ? 3 : 7));
+        htc__batch_destroy(b);
+    }
+}
+
 /* A process that ends and one that goes on: from the journal, which was stored before each submission. */
 Test(batch, a_later_process_goes_on)
 {
@@ -553,6 +592,45 @@ static htc_status read_hosts(const char *text, uint32_t cores, htc__ssh_hosts **
 }
 
 /* The host with most room comes first; one that cannot be reached waits for 5 s, then 10; several that fail together say one thing. */
+/* A directory that was copied with its journal has jobs of its own: with the nonce of the other one its broker would take the other's jobs for strays, and cancel them. */
+Test(batch, a_copied_directory_is_another_one)
+{
+    htc_env            env = { .size = sizeof env };
+    htc__batch_options o = { .system = "slurm", .nonce = 0x11, .identity = 0xa, .user = "olga", .log_dir = "/d/log" }, copy = o, moved = o;
+    htc__batch        *b = NULL, *c = NULL, *d = NULL, *old = NULL;
+    htc_buf            journal, again;
+    uint64_t           agents[HTC__BATCH_AGENTS_MAX];
+    uint32_t           count = 0;
+    copy.nonce = moved.nonce = 0x22;
+    copy.identity = 0xb;
+    htc_buf_init(&journal, NULL, 0);
+    htc_buf_init(&again, NULL, 0);
+    cr_assert(htc__batch_create(&env, &o, &b) == HTC_OK && htc__batch_create(&env, &copy, &c) == HTC_OK && htc__batch_create(&env, &moved, &d) == HTC_OK &&
+              htc__batch_create(&env, &moved, &old) == HTC_OK);
+    htc__batch_run r;
+    cr_assert(eq(int, htc__batch_launch(b, 5, 0, 1, "'agent'", HTC_SECOND), HTC_OK));
+    cr_assert(eq(int, htc__batch_command(b, 2 * HTC_SECOND, &r), 1));
+    htc__batch_journal(b, &journal);
+    cr_expect(eq(int, htc__batch_recover(c, htc_buf_bytes(&journal), agents, &count), HTC_EEXISTS));
+    cr_expect(eq(u32, count, 0));
+    htc__batch_journal(c, &again);
+    cr_expect(strstr((char *)(uintptr_t)htc_buf_bytes(&again).data, "htc-batch 2 00000022 0 000000000000000b") != NULL, "it has its own nonce");
+    cr_expect(eq(int, htc__batch_recover(d, htc_buf_bytes(&journal), agents, &count), HTC_OK), "it was moved, or its broker runs on another host");
+    cr_expect(eq(u32, count, 1));
+    /* A journal of before names no directory: it is taken, and names this one from now on. */
+    htc_buf_clear(&again);
+    cr_expect(eq(int, htc__batch_recover(old, htc_bytes_of("htc-batch 1 00000033 4\n1 0 1 9\n"), agents, &count), HTC_OK));
+    cr_expect(eq(u32, count, 1));
+    htc__batch_journal(old, &again);
+    cr_expect(memcmp(htc_buf_bytes(&again).data, "htc-batch 2 00000033 4 000000000000000a\n", 40) == 0);
+    htc_buf_free(&journal);
+    htc_buf_free(&again);
+    htc__batch_destroy(b);
+    htc__batch_destroy(c);
+    htc__batch_destroy(d);
+    htc__batch_destroy(old);
+}
+
 Test(batch, hosts_share_agents_by_their_room)
 {
     htc__ssh_hosts *h = NULL;
@@ -635,4 +713,79 @@ Test(batch, what_they_print)
     cr_expect(eq(int, htc__batch_sge.read_look(htc_bytes_of("<job_info><queue_info/><job_info><job_list><JB_job_number>8</JB_job_number><JB_name>htc-a.4</JB_name>"
                                                             "<state>Eqw</state><tasks>3</tasks></job_list></job_info></job_info>"), "htc-a.", take, &r), HTC_OK));
     cr_expect(eq(u64, r.last.submission, 4) && eq(u32, r.last.index, 3) && eq(int, r.last.state, BATCH_JOB_HELD) && eq(str, r.last.job, "8.3"));
+}
+
+/* ---- as whom a site's agents are started ---- */
+
+Test(site_credentials, are_read_for_each_adapter_and_told_without_words_of_a_command)
+{
+    static const struct {
+        const char *system, *text, *told; /* told NULL: refused */
+        const char *why;
+    } files[] = {
+        { "slurm", "# of the group\n account = physics\r\nqos=long.2\n\n", "#SBATCH --account=physics\n#SBATCH --qos=long.2\n", "" },
+        { "slurm", "qos = long", "#SBATCH --qos=long\n", "" },
+        { "sge", "project = p1\naccount = a+b\n", "#$ -P p1\n#$ -A a+b\n", "" },
+        { "ssh", "user = ann\nidentity = /home/ann/.ssh/a key\n", "User ann\nIdentityFile \"/home/ann/.ssh/a key\"\nIdentitiesOnly yes\nInclude ~/.ssh/config\nInclude /etc/ssh/ssh_config\n", "" },
+        { "ssh", "user=ann", "User ann\nInclude ~/.ssh/config\nInclude /etc/ssh/ssh_config\n", "" },
+        { "slurm", "", NULL, "say nothing" },
+        { "slurm", "# account = x\n", NULL, "say nothing" },
+        { "slurm", "account physics", NULL, "line 1 of the credentials is not name = value" },
+        { "slurm", "\naccount = \n", NULL, "line 2 of the credentials has a value" },
+        { "slurm", "account = a b\n", NULL, "has a value" },
+        { "slurm", "account = a;b\n", NULL, "has a value" },
+        { "slurm", "account = /a\n", NULL, "has a value" },
+        { "slurm", "account = -a\n", NULL, "has a value" },
+        { "slurm", "account = a\naccount = b\n", NULL, "line 2 of the credentials says something a second time" },
+        { "slurm", "user = root\n", NULL, "names a user" },
+        { "sge", "user = root\n", NULL, "names a user" },
+        { "sge", "qos = long\n", NULL, "has a name that means nothing" },
+        { "emu", "account = a\n", NULL, "has a name that means nothing" },
+        { "ssh", "identity = key\n", NULL, "has a value" },
+        { "ssh", "identity = /a\"b\n", NULL, "has a value" },
+        { "ssh", "identity = /%h\n", NULL, "has a value" },
+        { "ssh", "user = -oProxyCommand\n", NULL, "has a value" },
+        { "ssh", "password = hunter2\n", NULL, "has a name that means nothing" },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        site_credentials c;
+        htc_error        e = { 0 };
+        htc_buf          b;
+        htc_buf_init(&b, NULL, 0);
+        htc_status status = htc__site_credentials_read(htc_bytes_of(files[i].text), files[i].system, &c, &e);
+        cr_expect(eq(int, status, files[i].told ? HTC_OK : HTC_ECONFIG), "row %zu: %s", i, e.text);
+        cr_expect(strstr(e.text, files[i].why) != NULL, "row %zu: %s", i, e.text);
+        cr_expect(!strstr(e.text, "hunter2") && !strstr(e.hint, "hunter2"), "what it says is nobody's business");
+        if (strcmp(files[i].system, "ssh") == 0)
+            htc__site_credentials_ssh(&c, &b);
+        else
+            htc__site_credentials_lines(&c, files[i].system, &b);
+        htc_put_u8(&b, 0);
+        if (files[i].told)
+            cr_expect(eq(str, (char *)b.data, (char *)files[i].told), "row %zu", i);
+        htc_buf_free(&b);
+    }
+    char             much[SITE_CREDENTIALS_MAX + 2];
+    site_credentials c;
+    memset(much, '#', sizeof much);
+    cr_expect(eq(int, htc__site_credentials_read((htc_bytes){ much, sizeof much }, "ssh", &c, NULL), HTC_ECONFIG));
+    cr_expect(eq(int, htc__site_credentials_read((htc_bytes){ "user=a\0b", 8 }, "ssh", &c, NULL), HTC_ECONFIG));
+}
+
+Test(site_credentials, stand_in_the_script_that_is_submitted)
+{
+    htc_env            env = { .size = sizeof env };
+    htc__batch        *b = NULL;
+    htc__batch_run     run = { 0 };
+    htc__batch_options o = { .system = "slurm", .nonce = 1, .user = "ann", .log_dir = "/log", .lines = "#SBATCH --account=physics\n", .words = "--partition long" };
+    cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
+    cr_assert(eq(int, htc__batch_launch(b, 7, 7, 1, "'htc-agent'", HTC_SECOND), HTC_OK));
+    for (htc_ns now = HTC_SECOND; !run.input.len && now < 60 * HTC_SECOND; now += HTC_SECOND)
+        if (htc__batch_command(b, now, &run) && !run.input.len)
+            htc__batch_done(b, run.id, 0, (htc_bytes){ 0 }, (htc_bytes){ 0 }, now);
+    static const char begins[] = "#!/bin/sh\n#SBATCH --account=physics\ncase ";
+    cr_assert(run.input.len > sizeof begins && memcmp(run.input.data, begins, sizeof begins - 1) == 0);
+    for (const char *w = run.words.data, *end = w + run.words.len; w < end; w += strlen(w) + 1)
+        cr_expect(!strstr(w, "physics"), "all can list %s", w);
+    htc__batch_destroy(b);
 }

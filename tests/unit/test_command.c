@@ -147,6 +147,58 @@ Test(command, refuses_with_the_word)
     }
 }
 
+/* Inputs whose names hold a value: each is written out, in lock-step with the source, so that each can be replaced. */
+Test(command, writes_out_the_inputs_of_each_task)
+{
+    static const struct {
+        const char *words[12];
+        const char *name, *uri, *names[3], *uris[3];
+    } rows[] = {
+        { WORDS("cat", "in{n}.txt", ":::", "n=08:10"), "in{n}.txt", "file:/in{n}.txt", { "in08.txt", "in09.txt", "in10.txt" }, { "file:/in08.txt", "file:/in09.txt", "file:/in10.txt" } },
+        { WORDS("cat", "x", ":::", "m=b,a&,c"), "x", "file:/{m}/{m}\\{", { "x", "x", "x" }, { "file:/b/b{", "file:/a&/a&{", "file:/c/c{" } },
+        { WORDS("cat", "x", ":::", "p", "q", "r"), "x", "file:/{}", { "x", "x", "x" }, { "file:/p", "file:/q", "file:/r" } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        htc_stage   in[] = { { rows[i].name, rows[i].uri, HTC_STAGE_OVERWRITE } };
+        htc_command c = command_of(rows[i].words);
+        c.in = in;
+        c.n_in = 1;
+        c.in_each = 1;
+        htc_spec *spec = spec_of(&c);
+        cr_assert(eq(u64, htc_spec_count(spec), 3));
+        for (uint64_t k = 0; k < 3; k++) {
+            htc_task *t = NULL;
+            cr_assert(eq(int, htc_spec_task(spec, k, &t, NULL), HTC_OK));
+            cr_expect(eq(str, (char *)t->in[0].name, (char *)rows[i].names[k]));
+            cr_expect(eq(str, (char *)t->in[0].uri, (char *)rows[i].uris[k]), "row %zu", i);
+            cr_expect(eq(sz, t->n_args, 1), "a value is an argument too");
+            htc_task_destroy(t);
+        }
+        htc_spec_destroy(spec);
+    }
+}
+
+Test(command, refuses_inputs_that_cannot_be_written_out)
+{
+    static const struct {
+        const char *words[12];
+        const char *uri;
+    } rows[] = {
+        { WORDS("cat", "{a}", "{b}", ":::", "a=1:2", ":::", "b=1:2"), "file:{a}.{b}" }, /* of two sources */
+        { WORDS("cat", "{a}", ":::", "a=0.5:2.5:0.5"), "file:{a}" },
+        { WORDS("cat", "{a}", ":::", "a=1:2"), "file:{c}" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        htc_stage   in[] = { { "x", rows[i].uri, HTC_STAGE_OVERWRITE } };
+        htc_command c = command_of(rows[i].words);
+        htc_bytes   xml = { NULL, 0 };
+        c.in = in;
+        c.n_in = 1;
+        c.in_each = 1;
+        cr_expect(eq(int, htc_command_to_jsdl(NULL, &c, &xml, NULL), HTC_EUSAGE), "row %zu", i);
+    }
+}
+
 /* Everything beside the words arrives in the task, places in it included. */
 Test(command, carries_everything_beside_the_words)
 {
@@ -224,6 +276,33 @@ Test(command, cuts_a_text_into_words)
     cr_expect(eq(int, htc_command_word(&left, &word), HTC_OK));
     cr_expect(eq(int, htc_command_word(&left, &word), HTC_EUSAGE));
     cr_expect(eq(int, htc_command_word(NULL, &word), HTC_EINVAL));
+}
+
+Test(command, reads_times_and_sizes)
+{
+    static const struct {
+        const char *text;
+        double      seconds;
+    } times[] = { { "90s", 90 },      { "5m", 300 },         { "1.5h", 5400 }, { "2d", 172800 },    { "7", 420 },
+                  { "10:30", 630 },   { "1:00:01", 3601 },   { "1-2", 93600 }, { "1-2:03", 93780 }, { "1-2:03:04", 93784 },
+                  { "", -1 },         { "s", -1 },           { "-1s", -1 },    { "1s ", -1 },       { "1:2:3:4", -1 },
+                  { "1w", -1 },       { "0x10", -1 },        { "1-", -1 },     { "-2", -1 },        { "1..5h", -1 } };
+    static const struct {
+        const char *text;
+        uint64_t    bytes;
+    } sizes[] = { { "900B", 900 }, { "100K", 102400 }, { "512M", 512u << 20 }, { "4GiB", 4ull << 30 }, { "1.5g", 3ull << 29 }, { "1TB", 1ull << 40 },
+                  { "3", 3u << 20 }, { "", 1 },        { "G", 1 },             { "1Gx", 1 },           { "-1", 1 },            { "9000000T", 1 } };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        double     v = -1;
+        htc_status s = htc_command_time(times[i].text, 60, &v);
+        cr_expect(s == (times[i].seconds < 0 ? HTC_EUSAGE : HTC_OK) && v == times[i].seconds, "'%s' is %g", times[i].text, v);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint64_t   v = 1;
+        htc_status s = htc_command_size(sizes[i].text, &v);
+        cr_expect(s == (sizes[i].bytes == 1 ? HTC_EUSAGE : HTC_OK) && v == sizes[i].bytes, "'%s' is %llu", sizes[i].text, (unsigned long long)v);
+    }
+    cr_expect(eq(int, htc_command_time("1", 0, &(double){ 0 }), HTC_EINVAL));
 }
 
 Test(command, gives_back_everything_when_memory_is_refused)

@@ -71,6 +71,12 @@ Test(config, values_are_read)
     cr_expect(eq(u64, htc_config_number(c, "log.bytes_max"), 65536));
     cr_assert(eq(int, htc_config_gateway(c, &o), HTC_OK));
     cr_expect(eq(str, (char *)o.policy, "static"));
+    cr_expect(eq(u32, o.not_durable, 0));
+    htc_config *off = parse("[db]\nmode = off\n");
+    cr_assert(eq(int, htc_config_gateway(off, &o), HTC_OK));
+    cr_expect(eq(u32, o.not_durable, 1));
+    htc_config_destroy(off);
+    cr_assert(eq(int, htc_config_gateway(c, &o), HTC_OK));
     cr_expect(eq(sz, o.n_sites, 2));
     cr_expect(eq(str, (char *)o.sites[0].name, "big-one"));
     cr_expect(eq(u32, o.sites[0].cores, 64));
@@ -103,7 +109,12 @@ Test(config, mistakes_name_file_line_key_and_what_is_allowed)
         { "[log]\nbytes_max = 8Q\n", 2, "4K to 1T", "" },
         { "[db]\nmode = yes\n", 2, "sync|interval|memory", "" },
         { "[site.a b]\ncores = 1\n", 2, "site.NAME", "" },
-        { "[site.a]\nadapter = slurm\n", 2, "fork", "" },
+        { "[site.a]\nadapter = lsf\n", 2, "fork", "" },
+        { "[site.a]\nadapter = pbs\n", 2, "emu stands for it", "" },
+        { "[site.a]\nadapter = ctld\n", 2, "cannot have agents as jobs yet", "" },
+        { "[site.a]\nbatch_step = 4\n", 2, "site.a.batch_step", "adapter, cores" },
+        { "[site.a]\ndir = relative\n", 2, "site.a.dir", "" },
+        { "[emu]\nhold = 2\n", 2, "emu.hold", "" },
         { "[site.a]\ncolour = red\n", 2, "site.a.colour", "" },
         { "[server]\nlisten = 0.0.0.0:7000\n", 2, "beyond loopback", "" },
         { "[server]\nlisten = 192.0.2.1:7000\n", 2, "server.listen", "" },
@@ -194,6 +205,38 @@ Test(config, a_task_reserves_no_more_than_its_site_has)
 }
 
 /* A container has less than its machine: the lowest figure on the way up counts, "max" is none. */
+/* What another gateway on the same store could not go on with, or would not find. */
+Test(config, a_store_elsewhere_goes_with_hosts_that_join_alone)
+{
+#define STORE "[server]\njoin = 10.0.0.1:7420\n[db]\nstore = tcp://a@10.0.1.1:7421,tcp://b@10.0.1.2:7421\n"
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        { STORE "[site.east]\nadapter = join\n", NULL },
+        { STORE, "with db.store it is join" },
+        { STORE "[site.here]\ncores = 2\n", "with db.store it is join" },
+        { STORE "join = 10.0.0.1:7421\n[site.east]\nadapter = join\n", "db.join does not go with db.store" },
+        { "[db]\nstore = unix:/run/kvd\n[site.east]\nadapter = join\n", "needs server.join" },
+        { "[server]\njoin = 10.0.0.1:7420\n[db]\nstore = etcd://10.0.1.1:2379\n[site.east]\nadapter = join\n", NULL },
+        { "[server]\njoin = 10.0.0.1:7420\n[db]\nstore = http://10.0.1.1:2379\n[site.east]\nadapter = join\n", "members of one store of htc-kvd" },
+        { "[server]\njoin = 10.0.0.1:7420\n[db]\nstore = tcp://a@10.0.1.1:7421,b\n[site.east]\nadapter = join\n", "members of one store of htc-kvd" },
+        { "[data]\nshared = /tmp\n", "data.shared is for db.store" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        htc_config         *c = NULL;
+        htc_error           e = { .status = 0 };
+        htc_gateway_options o = { .size = sizeof o };
+        htc_status          s = htc_config_parse(NULL, htc_bytes_of(cases[i].text), "x.ini", &c, &e);
+        cr_expect(eq(int, s, cases[i].why ? HTC_ECONFIG : HTC_OK), "case %zu: %s", i, e.text);
+        cr_expect(!cases[i].why || strstr(e.text, cases[i].why), "case %zu: %s", i, e.text);
+        if (s == HTC_OK) {
+            cr_expect(eq(int, htc_config_gateway(c, &o), HTC_OK));
+            cr_expect(eq(u64, o.lease_ns, 10 * HTC_SECOND) && eq(u32, o.uploads_refused, 1) && eq(str, (char *)o.address, "10.0.0.1:7420"));
+        }
+        htc_config_destroy(c);
+    }
+}
+
 Test(config, memory_is_what_the_cgroups_leave)
 {
     static const struct {
@@ -301,4 +344,52 @@ Test(state, the_first_named_candidate_is_taken)
     static const char *const candidates[] = { "", "", "third", "fourth", NULL };
     cr_expect(eq(str, (char *)htc_state_find(candidates), "third"));
     cr_expect(htc_state_find(candidates + 4) == NULL);
+}
+
+/* A site whose broker the system starts has all that [batch] has. */
+Test(config, agents_are_jobs_of_a_site)
+{
+    htc_config      *c = NULL;
+    htc_config_site  site = { .size = sizeof site };
+    htc_config_batch b = { .size = sizeof b };
+    const char      *text = "[server]\njoin = h:1\n[db]\njoin = h:2\n[site.local]\ncores = 1\n[site.big]\nadapter = slurm\ncores = 300\nspeed = 2\norg = KISTI\ntype = SUN\nos = CentOS\n"
+                            "batch_steps = 100\nmax_submit_per_s = 3\ntime_s = 7200\ndrain_s = 60\nrunning_max = 250\nqueued_max = 20\nagent_cores = 4\ndir = /shared/x\n"
+                            "options = --partition long\n[emu]\nclusters = a:3, b:4\ncluster_metric = queue\nservice_s = 0.25\n[batch]\nsystem = sge\n";
+    htc_error        e = { .status = 0 };
+    cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\nadapter = emu\n"), NULL, &c, &e), HTC_ECONFIG));
+    cr_expect(strstr(e.text, "site.a.adapter = emu needs server.join and db.join") != NULL, "%s", e.text);
+    cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of("[server]\njoin = h:1\n[db]\njoin = h:2\n[site.a]\nadapter = ssh\n"), NULL, &c, &e), HTC_ECONFIG));
+    cr_expect(strstr(e.text, "adapter = ssh needs site.a.hosts") != NULL, "%s", e.text);
+    cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\noptions = -q x\n"), NULL, &c, &e), HTC_ECONFIG));
+    cr_expect(strstr(e.text, "site.a.options is for adapter = slurm, sge, ssh or emu") != NULL, "%s", e.text);
+    cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of(text), NULL, &c, &e), HTC_OK), "%s", e.text);
+    cr_expect(eq(int, htc_config_site_get(c, 1, &site), HTC_OK));
+    cr_expect(eq(str, site.adapter, "slurm"));
+    cr_expect(eq(str, site.org, "KISTI"));
+    cr_expect(eq(str, site.type, "SUN"));
+    cr_expect(eq(str, site.os, "CentOS"));
+    cr_expect(eq(u32, site.broker, 1));
+    cr_expect(site.users != NULL, "to the gateway it is a site that a host joins");
+    cr_expect(eq(int, htc_config_batch_get(c, "big", &b), HTC_OK));
+    cr_expect(eq(str, b.system, "slurm"));
+    cr_expect(eq(str, b.options, "--partition long"));
+    cr_expect(eq(str, b.dir, "/shared/x"));
+    cr_expect(eq(u32, b.slots, 300));
+    cr_expect(eq(u32, b.cores, 4));
+    cr_expect(eq(u32, b.steps, 100));
+    cr_expect(eq(u32, b.submits_per_s, 3));
+    cr_expect(eq(u32, b.running_max, 250));
+    cr_expect(eq(u32, b.queued_max, 20));
+    cr_expect(eq(u64, b.time_ns, 7200 * HTC_SECOND));
+    cr_expect(eq(u64, b.drain_ns, 60 * HTC_SECOND));
+    cr_expect(eq(u64, b.period_ns, 6 * HTC_SECOND));
+    cr_expect(eq(u32, b.emu_by_queue, 1));
+    cr_expect(eq(str, b.emu_clusters[1], "b:4"));
+    cr_expect(eq(u64, b.emu_service_ns, HTC_SECOND / 4));
+    cr_expect(eq(int, htc_config_batch_get(c, "local", &b), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_config_batch_get(c, "nowhere", &b), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_config_batch_get(c, NULL, &b), HTC_OK));
+    cr_expect(eq(str, b.system, "sge"));
+    cr_expect(eq(u32, b.submits_per_s, 1));
+    htc_config_destroy(c);
 }

@@ -334,6 +334,39 @@ Test(wire, hello)
     htc_buf_free(&b);
 }
 
+Test(wire, hello_of_a_machine)
+{
+    static const htc_wire_machine says = { "Linux", "x86_64" }, half = { "Linux", "" };
+    htc_buf          b;
+    uint16_t         type, version;
+    uint64_t         id;
+    uint8_t          role;
+    htc_wire_machine m;
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_hello_machine(&b, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION, &says);
+    htc_reader r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
+    cr_expect(eq(int, htc_wire_read_hello_machine(&r, HTC_WIRE_VERSION, &role, &version, &m), HTC_OK));
+    cr_expect(eq(str, m.system, "Linux"));
+    cr_expect(eq(str, m.machine, "x86_64"));
+    r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
+    cr_expect(eq(int, htc_wire_read_hello_machine(&r, HTC_WIRE_VERSION_GANGS, &role, &version, &m), HTC_OK), "an earlier one passes it over");
+    cr_expect(eq(str, m.system, ""));
+    for (size_t n = 17; n < b.len; n++) { /* from behind the role on */
+        r = htc_wire_open((htc_bytes){ b.data, n }, &type, &id);
+        cr_expect(eq(int, htc_wire_read_hello_machine(&r, HTC_WIRE_VERSION, &role, &version, &m), n == 17 ? HTC_OK : HTC_EPROTO), "%zu bytes", n);
+    }
+    htc_wire_hello_machine(&b, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION_GANGS, &says);
+    cr_expect(eq(sz, b.len, 17), "what an earlier one says has no tail");
+    htc_wire_hello_machine(&b, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION, &half);
+    cr_expect(eq(sz, b.len, 17));
+    htc_wire_hello(&b, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION); /* of 32 bytes */
+    htc_put_str(&b, "12345678901234567890123456789012");
+    htc_put_str(&b, "x");
+    r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
+    cr_expect(eq(int, htc_wire_read_hello_machine(&r, HTC_WIRE_VERSION, &role, &version, &m), HTC_EPROTO));
+    htc_buf_free(&b);
+}
+
 /* The lower of both; of a later version what stands behind the role is not read, of any other it may not be there. */
 Test(wire, both_speak_the_lower_version)
 {

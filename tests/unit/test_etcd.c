@@ -47,6 +47,9 @@ Test(etcd, requests)
                "{\"compare\":[{\"key\":\"cC9r\",\"target\":\"VALUE\",\"result\":\"EQUAL\",\"value\":\"aw==\"}],"
                "\"success\":[{\"request_put\":{\"key\":\"cC9r\",\"value\":\"\"}}],"
                "\"failure\":[{\"request_range\":{\"key\":\"cC9r\"}}]}");
+    is_written(htc__etcd_write_delete_if(&b, "p/", k, 7), "/v3/kv/txn", &b,
+               "{\"compare\":[{\"key\":\"cC9r\",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":\"7\"}],\"success\":[{\"request_delete_range\":{\"key\":\"cC9r\"}}],"
+               "\"failure\":[{\"request_range\":{\"key\":\"cC9r\"}}]}");
     is_written(htc__etcd_write_delete(&b, "p/", k, 1), "/v3/kv/deleterange", &b, "{\"key\":\"cC9r\",\"prev_kv\":true}");
     is_written(htc__etcd_write_grant(&b, HTC_SECOND + 1), "/v3/lease/grant", &b, "{\"TTL\":\"2\"}");
     is_written(htc__etcd_write_renew(&b, 3), "/v3/lease/keepalive", &b, "{\"ID\":\"3\"}");

@@ -175,6 +175,22 @@ Test(exec, a_stopped_task_takes_sigterm_and_is_noticed)
     }
 }
 
+/* It is told, by whatever it was started. */
+Test(exec, an_idle_task_is_noticed, .timeout = 120)
+{
+    for (int n = 0; n < 2; n++) {
+        drive d;
+        drive_open(&d);
+        d.stall = 900 * HTC_MS;
+        shell(&d, "exec sleep 1000");
+        d.task.limits.memory = n ? (uint64_t)1 << 40 : 0; /* a keeper runs it, or not */
+        drive_run(&d);
+        cr_expect(d.idle_seen >= 1 && d.stopped_seen == 0);
+        cr_expect(ne(int, d.outcome.status, HTC_OK));
+        drive_close(&d);
+    }
+}
+
 /* --- nothing stays behind --- */
 
 static int alive(const char *path)
@@ -452,6 +468,36 @@ Test(exec, uploads_are_staged_in_by_hash)
     drive_close(&d);
 }
 
+static int bring_upload(drive *d)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/blobs/ada", d->data);
+    cr_assert(eq(int, htc__make_dirs(path), 0));
+    snprintf(path, sizeof path, "%s/blobs/ada/%s", d->data, d->task.in->uri + 4);
+    write_file(path, "late");
+    return 1;
+}
+
+/* It is brought while the attempt is held: then it is staged in like any other. */
+Test(exec, an_upload_may_come_late)
+{
+    drive     d;
+    uint8_t   hash[32];
+    char      uri[70] = "htc:";
+    htc_stage in = { "in", uri, HTC_STAGE_OVERWRITE };
+    drive_open(&d);
+    htc_content_hash(htc_bytes_of("late"), hash);
+    htc_content_hex(hash, uri + 4);
+    d.task.in = &in;
+    d.task.n_in = 1;
+    shell(&d, "cat in");
+    d.mend = bring_upload;
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
+    expect_output(&d, "stdout", "late");
+    drive_close(&d);
+}
+
 Test(exec, bad_inputs_are_refused_with_their_path)
 {
     static const struct {
@@ -460,13 +506,14 @@ Test(exec, bad_inputs_are_refused_with_their_path)
         const char *text;
     } cases[] = {
         { "x", "file:///no/such/file", HTC_EINPUT, "/no/such/file" },
-        { "x", "file:///tmp", HTC_EINPUT, "not a regular file" },
-        { "x", "htc:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", HTC_ENOTFOUND, "blobs/0123" },
+        { "x", "file:///tmp", HTC_EINPUT, "a directory: htc submit uploads it" },
+        { "x", "http://h/x", HTC_EUNSUPPORTED, "not beside htc-agent" },
+        { "x", "htc:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", HTC_ENOTFOUND, "0123456789abcdef" },
         /* impossible names do not even get through the decoder */
         { "../x", "file:///etc/hostname", HTC_EPROTO, "" },
         { "a/../../x", "file:///etc/hostname", HTC_EPROTO, "" },
         { "/tmp/htc-test-escape", "file:///etc/hostname", HTC_EPROTO, "" },
-        { "x", "http://example.org/x", HTC_EPROTO, "" },
+        { "x", "gopher://example.org/x", HTC_EPROTO, "" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         drive     d;

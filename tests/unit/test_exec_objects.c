@@ -5,8 +5,9 @@
 #include <sys/ioctl.h>
 
 #include "net/exec/objects.h"
+#include "net/exec/objects_file.h"
 #include "net/files/manifest.h"
-#include "roles/worker/objects_wire.h"
+#include "roles/runtime/objects_wire.h"
 
 #define PIECE 1000u
 #define SIZE  (5 * PIECE + 17)
@@ -28,7 +29,7 @@ typedef struct bench_of {
     uint8_t  hash[32];
     char     hex[65];
     ask      asks[64];
-    int      n, asked, answered;
+    int      n, asked, answered, gives;
 } bench_of;
 
 static void ask_next(bench_of *x, htc_output *out)
@@ -160,6 +161,8 @@ static void play(bench_of *x)
     cr_assert(eq(int, htc_host_create(NULL, NULL, &host), HTC_OK));
     cr_assert(eq(int, htc__objects_host_open(host, x->dir, x->data, 1, &objects, &error), HTC_OK), "%s", error.text);
     htc_host_on_call(host, script_call, objects);
+    if (x->gives)
+        htc__objects_host_gives(objects);
     if (x->n)
         cr_assert(eq(int, htc_host_run(host, &ops, x), HTC_OK));
     htc_host_destroy(host);
@@ -453,6 +456,85 @@ Test(exec_objects, objects_are_their_user_s_alone)
     close_bench(&x);
 }
 
+/* The file that was given to a user under that content. */
+static ino_t given(const bench_of *x, const char *who, const char *hex, nlink_t *links)
+{
+    char        path[700];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/given/%s/%s", x->data, who, hex);
+    if (lstat(path, &st) != 0)
+        return 0;
+    *links = st.st_nlink;
+    return st.st_ino;
+}
+
+static ask *give(bench_of *x, const char *who, const uint8_t content[32])
+{
+    ask *a = add(x, HTC_CALL_OBJECT_GIVE);
+    htc_put_str(&a->body, who);
+    htc_put_raw(&a->body, (htc_bytes){ content, 32 });
+    return a;
+}
+
+/* Two users with the same content: neither the file nor the number of its links tells one of the other. */
+Test(exec_objects, what_has_a_name_is_one_users_own)
+{
+    static const char *who[] = { "ann", "ben" };
+    bench_of           x;
+    uint8_t            content[32], names[2][32];
+    char               hex[65], path[700];
+    nlink_t            links[2] = { 0 };
+    open_bench(&x);
+    x.gives = 1;
+    memcpy(content, x.hash, 32);
+    htc_content_hex(content, hex);
+    ask *end[2], *gives[2];
+    for (int k = 0; k < 2; k++) {
+        memset(names[k], k + 1, 32);
+        memcpy(x.hash, names[k], 32);
+        room(&x);
+        for (uint64_t i = 0; i < 6; i++)
+            piece(&x, i);
+        x.asks[x.n - 1].at_once = 0;
+        end[k] = add(&x, HTC_CALL_OBJECT_FINISH);
+        htc_put_raw(&end[k]->body, (htc_bytes){ content, 32 });
+        gives[k] = give(&x, who[k], content);
+    }
+    play(&x);
+    for (int k = 0; k < 2; k++)
+        cr_expect(eq(int, end[k]->status, HTC_OK) && eq(int, gives[k]->status, HTC_OK));
+    ino_t hers = given(&x, "ann", hex, &links[0]), his = given(&x, "ben", hex, &links[1]);
+    cr_expect(hers && his && hers != his, "they share a file");
+    cr_expect(links[0] == 2 && links[1] == 2, "links: %lu, %lu", (unsigned long)links[0], (unsigned long)links[1]);
+    forget(&x);
+    /* What he puts there himself gives way to what is brought for him; what is dropped takes back what was given of it and nothing else. */
+    snprintf(path, sizeof path, "%s/given/ben", x.data);
+    cr_assert(eq(int, mkdir(path, 0700), -1));
+    ask *first = give(&x, "ben", content);
+    play(&x); /* a life of its own begins with nothing given */
+    cr_expect(eq(int, first->status, HTC_OK) && given(&x, "ben", hex, &links[1]) == his && !given(&x, "ann", hex, &links[0]));
+    forget(&x);
+    snprintf(path, sizeof path, "%s/given/ben/%s", x.data, hex);
+    x.gives = 0;
+    cr_assert(unlink(path) == 0);
+    write_file(path, "planted");
+    htc__objects_place p = { .dir = open(x.own, O_RDONLY | O_DIRECTORY), .data = open(x.data, O_PATH | O_DIRECTORY), .gives = 1 };
+    cr_assert(p.dir >= 0 && p.data >= 0);
+    cr_expect(eq(int, htc__object_give(&p, names[0], content, "ann"), HTC_OK) && eq(int, htc__object_give(&p, names[1], content, "ben"), HTC_OK));
+    cr_expect(given(&x, "ben", hex, &links[1]) == his, "what was planted stays");
+    char note[300];
+    snprintf(note, sizeof note, "%s/seen", x.data);
+    cr_assert(mkdir(note, 0700) == 0);
+    snprintf(note, sizeof note, "%s/seen/%s", x.data, hex);
+    write_file(note, "what an agent has found");
+    htc__object_drop(&p, names[0], content);
+    cr_expect(access(note, F_OK) != 0, "the note of what is dropped stays");
+    cr_expect(!given(&x, "ann", hex, &links[0]) && given(&x, "ben", hex, &links[1]) == his);
+    close(p.dir);
+    close(p.data);
+    close_bench(&x);
+}
+
 /* A disk that is full says so before anything is fetched; what it has set aside for an object nobody else gets. */
 Test(exec_objects, a_full_disk_is_told)
 {
@@ -549,5 +631,43 @@ Test(exec_objects, a_spoilt_object_is_not_staged_in)
     shell(&d, "cat in");
     drive_run(&d);
     cr_expect(eq(int, d.staged_in, HTC_ECORRUPT) && d.ran == 0, "%s", d.text);
+    drive_close(&d);
+}
+
+/* A directory that was uploaded as one content: unpacked; nothing of one that has another hash is left. */
+Test(exec_objects, a_directory_is_staged_in_by_its_hash)
+{
+    static const char tree[] = "htc-tree 1\nx\3\0\0\0runI\0\0\0\0\0\0\0#!/bin/sh\n", rest[] = "echo a program in a directory that was uploaded as one content; pwd\n";
+    drive   d;
+    char    path[1024], hex[65], uri[100];
+    uint8_t bytes[sizeof tree + sizeof rest], hash[32];
+    size_t  len = sizeof tree - 1 + sizeof rest; /* with the zero at its end */
+    memcpy(bytes, tree, sizeof tree - 1);
+    memcpy(bytes + sizeof tree - 1, rest, sizeof rest);
+    bytes[19] = (uint8_t)(10 + sizeof rest - 1);
+    drive_open(&d);
+    htc_content_hash((htc_bytes){ bytes, len }, hash);
+    htc_content_hex(hash, hex);
+    snprintf(path, sizeof path, "%s/blobs", d.data);
+    cr_assert(eq(int, htc__make_dirs(path), 0));
+    snprintf(path, sizeof path, "%s/blobs/%s", d.data, hex);
+    snprintf(uri, sizeof uri, "htc:%s/", hex);
+    FILE *f = fopen(path, "w");
+    cr_assert(f && fwrite(bytes, 1, len, f) == len && fclose(f) == 0);
+    htc_stage in = { "tool", uri, HTC_STAGE_OVERWRITE };
+    d.task.in = &in;
+    d.task.n_in = 1;
+    shell(&d, "tool/run | head -n 1");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
+    expect_output(&d, "stdout", "a program in a directory that was uploaded as one content\n");
+    bytes[len - 5] = 'x';
+    f = fopen(path, "w");
+    cr_assert(f && fwrite(bytes, 1, len, f) == len && fclose(f) == 0);
+    d.ran = 0;
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_ECORRUPT));
+    cr_expect(strstr(d.text, "staged in wrong") != NULL, "%s", d.text);
+    cr_expect(eq(int, d.ran, 0));
     drive_close(&d);
 }

@@ -306,6 +306,38 @@ Test(exec_outputs, a_full_disk_is_told)
     drive_close(&d);
 }
 
+/* A path of the node to which an output goes is storage too: where it is full the output is tried again later. What is appended is not: a part of it is there. */
+Test(exec_outputs, a_full_disk_of_a_target_is_told)
+{
+    drive d;
+    char  there[600], log[600];
+    drive_open(&d);
+    snprintf(there, sizeof there, "%s/there", d.dir);
+    cr_assert(eq(int, htc__make_dirs(there), 0));
+    if (mount("none", there, "tmpfs", 0, "size=64k") != 0) {
+        drive_close(&d);
+        fprintf(stderr, "skipped: a small disk cannot be mounted here\n");
+        cr_skip_test("a small disk cannot be mounted here");
+    }
+    snprintf(there, sizeof there, "file://%s/there/big", d.dir);
+    snprintf(log, sizeof log, "file://%s/there/log", d.dir);
+    htc_stage out[2] = { { "line", log, HTC_STAGE_APPEND }, { "big", there, HTC_STAGE_OVERWRITE } };
+    d.task.out = out;
+    d.task.n_out = 2;
+    shell(&d, "echo once > line; head -c 200000 /dev/zero > big");
+    drive_run(&d);
+    cr_expect(eq(int, d.outcome.status, HTC_OK), "%s", d.outcome.reason);
+    cr_expect(eq(int, d.staged_out, HTC_ENOSPC) && strstr(d.text, "there/big"), "%s", d.text);
+    cr_expect(access(there + 7, F_OK) != 0, "a part of it is there");
+    out[0] = (htc_stage){ "big", there, HTC_STAGE_APPEND };
+    d.task.n_out = 1;
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_out, HTC_OK) && eq(int, d.stored.status, HTC_ESTAGEOUT), "%s", d.text);
+    snprintf(there, sizeof there, "%s/there", d.dir);
+    cr_assert(eq(int, umount(there), 0));
+    drive_close(&d);
+}
+
 /* --- one output that cannot be stored, and the others --- */
 
 /* Thousands of files are no limit, and a name may be longer than one part of it. */
@@ -493,4 +525,64 @@ Test(exec_outputs, odd_names_are_stored)
     expect_line(&d, "c%25FF", "\"size\":5,");
     expect_line(&d, "\\\"q\\\\", "\"size\":4,");
     drive_close(&d);
+}
+
+/* ---- turns ---- */
+
+static int lock_of(const drive *d, uint32_t turn)
+{
+    struct flock one = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = turn, .l_len = 1 };
+    char         path[700];
+    snprintf(path, sizeof path, "%s/slots", d->dir);
+    cr_assert(eq(int, htc__make_dirs(path), 0));
+    snprintf(path, sizeof path, "%s/slots/stages.%u", d->dir, (unsigned)geteuid());
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert(fd >= 0 && fcntl(fd, F_OFD_SETLK, &one) == 0);
+    return fd;
+}
+
+/* While others have all turns nothing is staged, and with one of them free it is. */
+Test(exec_outputs, wait_for_a_turn)
+{
+    for (uint32_t max = 1; max <= 3; max++) {
+        for (uint32_t others = max - 1; others <= max; others++) {
+            drive d;
+            int   held[3];
+            drive_open(&d);
+            d.stages_max = max;
+            for (uint32_t i = 0; i < others; i++)
+                held[i] = lock_of(&d, i);
+            shell(&d, "echo something");
+            drive_run(&d);
+            cr_expect(eq(int, d.staged_out, others < max ? HTC_OK : HTC_AGAIN), "%u of %u", others, max);
+            cr_expect(eq(u64, d.stored.outputs.files, others < max));
+            for (uint32_t i = 0; i < others; i++)
+                close(held[i]);
+            drive_close(&d);
+        }
+    }
+}
+
+/* Two of one process are two: a turn belongs to who opened it. */
+Test(exec_outputs, turns_are_as_many_as_there_are)
+{
+    char slot[] = "/tmp/htc-turns-XXXXXX/slots/local.0";
+    slot[21] = 0;
+    cr_assert(mkdtemp(slot) != NULL);
+    slot[21] = '/';
+    cr_assert(eq(int, htc__make_dirs(slot), 0));
+    htc_agent_host a = { .slot_dir = slot, .stages_max = 5, .agent = 4 };
+    int            turns[5];
+    for (uint64_t i = 0; i < 5; i++)
+        cr_assert((turns[i] = htc__turn_take(&a, i * 3)) >= 0);
+    cr_expect(eq(int, htc__turn_take(&a, 8), HTC__TURN_NONE));
+    htc__turn_give(turns[2]);
+    cr_assert((turns[2] = htc__turn_take(&a, 9)) >= 0);
+    cr_expect(eq(int, htc__turn_take(&a, 10), HTC__TURN_NONE));
+    for (int i = 0; i < 5; i++)
+        htc__turn_give(turns[i]);
+    a.stages_max = 0;
+    cr_expect(eq(int, htc__turn_take(&a, 1), HTC__TURN_FREE));
+    slot[21] = 0;
+    cr_expect(eq(int, htc__remove_tree(slot), 0));
 }

@@ -237,6 +237,39 @@ Test(gateway, holds_a_paused_job_until_it_is_released)
     json_decref(answer);
 }
 
+static long changed_by(uint32_t p, const char *op, const char *member)
+{
+    char text[64];
+    snprintf(text, sizeof text, "{\"op\":\"%s\",\"id\":1}", op);
+    json_t *answer = rig_ask(&r, p, text);
+    long    n = (long)json_integer_value(json_object_get(answer, member));
+    json_decref(answer);
+    return n;
+}
+
+Test(gateway, starts_nothing_of_a_job_that_is_held)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(3));
+    htc_attempt at, other;
+    rig_pass(&r, 100 * HTC_MS);
+    hand one = hello(r.launched[0].agent), two = hello(r.launched[1].agent);
+    cr_assert(eq(u32, pull(&one, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(long, changed_by(p, "hold", "held"), 1L));
+    cr_expect(eq(long, changed_by(p, "hold", "held"), 0L), "it is held already");
+    cr_expect(pull(&two, &other) != HTC_GRANT_TASKS);
+    cr_expect(eq(int, report(&one, &at, HTC_OK), HTC_OK), "what was handed out goes on");
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    ten_seconds();
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), 2L));
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 1L));
+    cr_expect(eq(long, changed_by(p, "release", "released"), 1L), "it was forgotten");
+    cr_expect(eq(long, changed_by(p, "cancel", "cancelled"), 2L));
+    cr_expect(eq(long, changed_by(p, "hold", "held"), 0L), "a job that has ended cannot be held");
+}
+
 /* ---- selectors ---- */
 
 /* The numbers of the jobs in all pages of a request that names all, from the first on; n: how many requests it took. */
@@ -291,7 +324,7 @@ Test(gateway, removes_those_that_have_ended_and_counts_the_rest)
 
 Test(gateway, refuses_a_selector_that_means_something_else)
 {
-    static const char *const whole[] = { "status", "wait", "release", "rm" };
+    static const char *const whole[] = { "status", "wait", "hold", "release", "rm" };
     uint32_t                 p = operator_peer();
     char                     text[512] = "{\"op\":\"tasks\",\"id\":\"1.0";
     submit(p, "olga", SWEEP(100));
@@ -399,10 +432,30 @@ Test(gateway, keeps_users_apart)
     snprintf(token, sizeof token, "%s", json_string_value(json_object_get(answer, "token")));
     json_decref(answer);
     submit(p, "olga", SWEEP(1));
+    /* Of another user's job what is said is what is said of one that is not there. */
+    static const char *const ops[] = { "status", "wait", "tasks", "results", "why", "cancel", "retry", "hold", "release", "rm", "du", "log", "resubmit", "history" };
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        for (int task = 0; task < 2; task++) {
+            char *said[2];
+            for (int k = 0; k < 2; k++) {
+                snprintf(text, sizeof text, "{\"op\":\"%s\",\"id\":\"%d%s\",\"failed\":true,\"token\":\"%s\"}", ops[i], k ? 7 : 1, task ? ".0" : "", token);
+                json_t *o = rig_ask(&r, stranger, text);
+                cr_assert(o != NULL, "%s", ops[i]);
+                said[k] = json_dumps(o, JSON_SORT_KEYS);
+                for (char *c = said[k]; c && *c; c++)
+                    *c = *c == '1' || *c == '7' ? '#' : *c;
+                json_decref(o);
+            }
+            cr_expect(eq(str, said[0], said[1]), "%s", ops[i]);
+            cr_expect(strcmp(ops[i], "history") == 0 || strstr(said[0], "HTC_E") != NULL, "%s: %s", ops[i], said[0]);
+            free(said[0]);
+            free(said[1]);
+        }
+    }
     snprintf(text, sizeof text, "{\"op\":\"status\",\"id\":1,\"token\":\"%s\"}", token);
-    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EDENIED"));
+    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_ENOTFOUND"));
     snprintf(text, sizeof text, "{\"op\":\"cancel\",\"id\":1,\"token\":\"%s\"}", token);
-    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EDENIED"));
+    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_ENOTFOUND"));
     snprintf(text, sizeof text, "{\"op\":\"status\",\"user\":\"olga\",\"token\":\"%s\"}", token);
     cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EDENIED"));
     snprintf(text, sizeof text, "{\"op\":\"shutdown\",\"token\":\"%s\"}", token);

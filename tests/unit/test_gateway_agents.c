@@ -100,3 +100,96 @@ Test(gateway_agents, an_agent_may_rest)
         begin();
     }
 }
+
+/* ---- "Scratch full" of HTCaaS, failure handling ---- */
+
+static json_t *local_site(uint32_t peer)
+{
+    json_t *answer = rig_ask(&r, peer, "{\"op\":\"agents\"}"), *site = json_incref(json_array_get(json_object_get(answer, "sites"), 0));
+    json_decref(answer);
+    return site;
+}
+
+static void expect_site(uint32_t peer, int failed, const char *reason)
+{
+    json_t *site = local_site(peer);
+    cr_expect(eq(int, json_is_true(json_object_get(site, "disk_failed")), failed));
+    cr_expect(strcmp(json_string_value(json_object_get(site, "reason")), reason) == 0, "reason: %s", json_string_value(json_object_get(site, "reason")));
+    json_decref(site);
+}
+
+static void give_back_and_leave(const hand *h, const htc_attempt *at)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_give_back_write(&b, &(htc_give_back){ .agent = h->id, .count = 1, .attempts = { *at } });
+    rig_say(&r, h->peer, &b);
+    htc_bye_write(&b, &(htc_bye){ h->id, HTC_ENOSPC, "staging in: the disk is full: slots/local.0" });
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    process_of_ended(h->id, h->id);
+}
+
+/* The task waits again and nothing is charged; the site is marked until a task that began later has ended well there. */
+Test(gateway_agents, a_site_with_a_full_disk_is_marked)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at, second;
+    uint64_t    id = submit(p, "olga", SWEEP(2));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent), other = hello(r.launched[1].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS) && eq(u32, pull(&other, &second), HTC_GRANT_TASKS));
+    expect_site(p, 0, "");
+    give_back_and_leave(&h, &at);
+    expect_site(p, 1, "staging in: the disk is full: slots/local.0");
+    cr_expect(eq(int, (int)count_of(p, id, "waiting"), 1) && eq(int, (int)count_of(p, id, "retry_wait"), 0));
+    report(&other, &second, HTC_OK);
+    expect_site(p, 1, "staging in: the disk is full: slots/local.0"); /* what began before says nothing */
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(eq(u32, pull(&other, &at), HTC_GRANT_TASKS) && gt(u32, at.attempt, 1));
+    expect_site(p, 1, "staging in: the disk is full: slots/local.0");
+    report(&other, &at, HTC_OK);
+    expect_site(p, 0, "");
+    cr_expect(eq(int, (int)count_of(p, id, "done"), 2));
+}
+
+/* A task that runs is given back for nothing twice. Then each time is a failed attempt, also after a restart; one that has not begun is never charged. */
+Test(gateway_agents, a_task_that_fills_each_disk_fails)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    for (uint32_t n = 1; n <= 10 && !count_of(p, id, "failed"); n++) {
+        rig_pass(&r, 30 * HTC_SECOND);
+        hand    h = hello(r.launched[r.n_launched - 1].agent);
+        htc_buf b;
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS), "round %u", n);
+        if (n > 3) { /* the first three have not begun */
+            htc_buf_init(&b, NULL, 0);
+            htc_started_write(&b, &(htc_started){ .agent = h.id, .attempt = at });
+            rig_say(&r, h.peer, &b);
+            htc_buf_free(&b);
+            rig_pass(&r, HTC_SECOND);
+        }
+        give_back_and_leave(&h, &at);
+        uint64_t ran = n > 3 ? n - 3 : 0;
+        cr_expect(eq(u64, (uint64_t)count_of(p, id, "failed"), ran >= 5), "round %u", n);
+        cr_expect(eq(u64, (uint64_t)count_of(p, id, "waiting"), ran <= 2), "round %u", n);
+        cr_expect(eq(u64, (uint64_t)count_of(p, id, "retry_wait"), ran == 3 || ran == 4), "round %u", n);
+    }
+    cr_expect(eq(u32, at.attempt, 8), "three that have not begun, two for nothing, three that are charged");
+}
+
+/* An agent asks for more while a short task runs. With one task for each slot it waits until that has ended. */
+Test(gateway_agents, hands_out_none_ahead_where_each_slot_gets_one)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at, more;
+    submit(p, "olga", SWEEP(20));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(u32, pull(&h, &more), HTC_GRANT_WAIT));
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    cr_expect(eq(u32, pull(&h, &more), HTC_GRANT_TASKS));
+}

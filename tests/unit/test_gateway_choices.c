@@ -11,6 +11,8 @@
 #include "roles/gateway/node_health.h"
 #include "roles/gateway/site_choice.h"
 
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* what a row does not name is nothing */
+
 TestSuite(gateway_choices);
 
 /* ---------------------------------------------------------------- admission */
@@ -239,7 +241,9 @@ Test(gateway_choices, nodes_agree_with_arrays)
 
 Test(gateway_choices, a_task_fits_where_some_node_has_what_it_asks_for)
 {
-    static const site_nodes sites[] = { { "small", 4ull << 30, 4, 1 }, { "large", 64ull << 30, 16, 12 }, { "any", 0, 8, 8 } };
+    static const site_nodes sites[] = { { "small", 4ull << 30, 4, 1, .node = "s1" }, { "large", 64ull << 30, 16, 12, .node = "l1" }, { "any", 0, 8, 8, .node = "a1" } };
+    static char               names[] = "small", other[] = "nowhere";
+    static const machine_wish small = { .hosts = names }, nowhere = { .hosts = other };
     static const struct {
         site_wish   wish;
         size_t      n;
@@ -250,16 +254,16 @@ Test(gateway_choices, a_task_fits_where_some_node_has_what_it_asks_for)
         { { NULL, 0, 1, 1e9 }, 3, 0, NULL },
         { { NULL, 0, 1, 3601 }, 3, 3600, "asks for a wall time of 3601 s, and the sites allow 3600 s" },
         { { NULL, 0, 1, 3600 }, 3, 3600, NULL },
-        { { "nowhere", 0, 1, 0 }, 3, 0, "asks for host nowhere, and no site has that name" },
-        { { "small", 4ull << 30, 1, 0 }, 3, 0, NULL },
-        { { "small", 5ull << 30, 1, 0 }, 3, 0, "asks for 5.0 GiB of memory, and the largest node has 4.0 GiB" },
+        { { &nowhere, 0, 1, 0 }, 3, 0, "asks for host nowhere, and no site is that" },
+        { { &small, 4ull << 30, 1, 0 }, 3, 0, NULL },
+        { { &small, 5ull << 30, 1, 0 }, 3, 0, "asks for 5.0 GiB of memory, and the largest node has 4.0 GiB" },
         { { NULL, 65ull << 30, 1, 0 }, 2, 0, "asks for 65.0 GiB of memory, and the largest node has 64.0 GiB" },
         { { NULL, 65ull << 30, 1, 0 }, 3, 0, NULL }, /* where memory is not counted */
         { { NULL, 0, 17, 0 }, 3, 0, "asks for 17 cores, and the largest node has 16" },
         { { NULL, 0, 13, 0 }, 3, 0, "asks for 13 cores, and an agent has 12 slots at most" },
-        { { "small", 0, 2, 0 }, 3, 0, "asks for 2 cores, and an agent has 1 slot at most" },
+        { { &small, 0, 2, 0 }, 3, 0, "asks for 2 cores, and an agent has 1 slot at most" },
         { { NULL, 0, 12, 0 }, 3, 0, NULL },
-        { { NULL, 0, 1, 0 }, 0, 0, "asks for host ?, and no site has that name" },
+        { { NULL, 0, 1, 0 }, 0, 0, "can run nowhere: there is no site" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char       why[200] = "";

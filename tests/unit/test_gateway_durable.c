@@ -52,7 +52,7 @@ static int is_of_job(void *ctx, htc_bytes key, htc_bytes value)
     const char  *k = key.data;
     htc__kv_cell cell;
     htc_bytes    payload;
-    if (key.len > 3 && k[0] == 'k' && k[2] == '/' && strchr("crsodjb", k[1]) &&
+    if (key.len > 3 && k[0] == 'k' && k[2] == '/' && strchr("crsodjbn", k[1]) &&
         htc__kv_unseal(value, key, &payload) == HTC_OK && htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && !cell.deleted)
         ++*(size_t *)ctx;
     return 1;

@@ -100,6 +100,7 @@ Test(gateway_failures, slows_a_job_that_fails_fast_and_nothing_else)
     for (int i = 0; i < 5; i++) {
         cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
         cr_expect(eq(u64, at.job, bad), "a success ends it");
+        cr_expect(eq(int, report_after(&h, &at, HTC_OK, HTC_MS, ""), HTC_OK));
     }
 }
 

@@ -91,3 +91,32 @@ Test(gateway_generate, looks_at_small_documents_alone)
         json_decref(asked);
     }
 }
+
+/* Files that were uploaded before stand in the document by their content, otherwise as htc generate -i writes them. */
+Test(gateway_generate, brings_uploaded_files_in)
+{
+#define HASH "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+    uint32_t          p = operator_peer();
+    const char *const words[] = { "./run.sh", "{x}", ":::", "x=1:3" };
+    const htc_stage   in[] = { { "data/in.txt", "htc:" HASH, HTC_STAGE_OVERWRITE }, { "run.sh", "htc:" HASH, HTC_STAGE_OVERWRITE | HTC_STAGE_EXECUTABLE } };
+    htc_command       command = { .size = sizeof command, .words = words, .n_words = 4, .limits = { .cores = 1 }, .in = in, .n_in = 2 };
+    json_t           *answer = rig_ask(&r, p, "{\"op\":\"generate\",\"exe\":\"./run.sh\",\"args\":\"{x}\",\"sweeps\":[\"x=1:3\"],\"inputs\":["
+                                              "{\"name\":\"data/in.txt\",\"hash\":\"" HASH "\"},{\"name\":\"run.sh\",\"hash\":\"" HASH "\",\"executable\":true}]}");
+    const char       *jsdl = json_string_value(json_object_get(answer, "jsdl"));
+    htc_bytes         xml;
+    cr_assert(eq(int, htc_command_to_jsdl(NULL, &command, &xml, NULL), HTC_OK));
+    cr_assert(jsdl != NULL);
+    cr_expect(htc_bytes_equal(htc_bytes_of(jsdl), xml), "%s", jsdl);
+    htc_work_free(NULL, xml);
+    json_decref(answer);
+    static const char *const bad[][2] = {
+        { "{}", "HTC_EINVAL" }, { "[1]", "HTC_EINVAL" }, { "[{\"name\":\"a\"}]", "HTC_EINVAL" }, { "[{\"name\":\"a\",\"hash\":\"00\"}]", "HTC_EINVAL" },
+        { "[{\"name\":\"../a\",\"hash\":\"" HASH "\"}]", "HTC_EPATH" }, { "[{\"name\":\"/a\",\"hash\":\"" HASH "\"}]", "HTC_EPATH" },
+        { "[{\"name\":\"a\",\"hash\":\"" HASH "\"},{\"name\":\"a\",\"hash\":\"" HASH "\"}]", "HTC_EUSAGE" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "{\"op\":\"generate\",\"exe\":\"x\",\"inputs\":%s}", bad[i][0]);
+        cr_expect(eq(str, (char *)(uintptr_t)refusal(p, text), (char *)(uintptr_t)bad[i][1]), "%s", bad[i][0]);
+    }
+}

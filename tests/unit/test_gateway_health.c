@@ -28,6 +28,8 @@ Test(gateway_health, says_what_an_end_means)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         cr_expect(htc__health_of(rows[i].status, rows[i].ran) == rows[i].verdict, "row %zu", i);
+    cr_expect(eq(int, htc__health_status(HTC_ESTAGEIN, 1), HTC_EINPUT), "an input is missing, wherever the task runs");
+    cr_expect(eq(int, htc__health_status(HTC_ESTAGEIN, 0), HTC_ESTAGEIN) && eq(int, htc__health_status(HTC_EEXIT, 1), HTC_EEXIT));
 }
 
 /* One line an event: what happens when, what it answers, and what may be handed out then. */

@@ -245,6 +245,7 @@ Test(gateway_host, only_agents_are_killed_and_watched)
 static void piece(play *p, const uint8_t hash[32], uint64_t size, uint64_t at, const char *text)
 {
     htc_buf *b = add(p, HTC_CALL_BLOB_WRITE);
+    htc_put_str(b, "ann");
     htc_put_raw(b, (htc_bytes){ hash, 32 });
     htc_put_u64(b, size);
     htc_put_u64(b, at);
@@ -260,6 +261,7 @@ Test(gateway_host, uploads_are_kept_only_with_their_hash)
     htc_content_hash(htc_bytes_of("hello world"), hash);
     htc_content_hex(hash, hex);
     htc_buf *b = add(&p, HTC_CALL_BLOB_STAT);
+    htc_put_str(b, "ann");
     htc_put_raw(b, (htc_bytes){ hash, 32 });
     piece(&p, hash, 11, 6, "world"); /* out of turn */
     piece(&p, hash, 11, 0, "hello ");
@@ -269,6 +271,7 @@ Test(gateway_host, uploads_are_kept_only_with_their_hash)
     piece(&p, hash, 11, 6, "world");
     piece(&p, hash, 11, 6, "world"); /* said twice, after its end */
     b = add(&p, HTC_CALL_BLOB_STAT);
+    htc_put_str(b, "ann");
     htc_put_raw(b, (htc_bytes){ hash, 32 });
     piece(&p, hash, 5, 3, "world");
     piece(&p, hash, (1 << 20) + 1, 0, "x");
@@ -278,7 +281,7 @@ Test(gateway_host, uploads_are_kept_only_with_their_hash)
                                        HTC_OK, HTC_EINPUT, HTC_ETOOBIG, HTC_EPROTO };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
-    snprintf(path, sizeof path, "%s/data/blobs/%s", p.dir, hex);
+    snprintf(path, sizeof path, "%s/data/blobs/ann/%s", p.dir, hex);
     cr_assert(htc__read_text(path, text, sizeof text) == 11);
     cr_expect(eq(str, text, "hello world"));
     htc__remove_tree(p.dir);
@@ -298,14 +301,14 @@ static void age(const char *dir, const char *hex, time_t seconds)
 {
     char            path[400];
     struct timespec times[2] = { { .tv_sec = time(NULL) - seconds }, { .tv_sec = time(NULL) - seconds } };
-    snprintf(path, sizeof path, "%s/data/blobs/%s", dir, hex);
+    snprintf(path, sizeof path, "%s/data/blobs/ann/%s", dir, hex);
     cr_assert(eq(int, utimensat(AT_FDCWD, path, times, 0), 0));
 }
 
 static int is_there(const char *dir, const char *hex)
 {
     char path[400];
-    snprintf(path, sizeof path, "%s/data/blobs/%s", dir, hex);
+    snprintf(path, sizeof path, "%s/data/blobs/ann/%s", dir, hex);
     return access(path, F_OK) == 0;
 }
 
@@ -326,12 +329,15 @@ Test(gateway_host, sweeps_uploads_that_are_neither_named_nor_asked_for)
     for (int i = 0; i < 3; i++)
         age(p.dir, hex[i], 1000);
     p.count = p.next = p.answered = 0;
-    htc_put_raw(add(&p, HTC_CALL_BLOB_STAT), (htc_bytes){ hash[1], 32 });
-    htc_buf *b = add(&p, HTC_CALL_CONTENT_SWEEP);
+    htc_buf *b = add(&p, HTC_CALL_BLOB_STAT);
+    htc_put_str(b, "ann");
+    htc_put_raw(b, (htc_bytes){ hash[1], 32 });
+    b = add(&p, HTC_CALL_CONTENT_SWEEP);
     htc_put_u64(b, 500 * HTC_SECOND);
     htc_put_raw(b, (htc_bytes){ hash[0], 32 });
     b = add(&p, HTC_CALL_DISK_USE);
     htc_put_u64(b, 7);
+    htc_put_str(b, "ann");
     htc_put_raw(b, (htc_bytes){ hash[0], 32 });
     htc_put_raw(b, (htc_bytes){ hash[2], 32 });
     snprintf(path, sizeof path, "%s/data/out/7/0", p.dir);
@@ -347,6 +353,47 @@ Test(gateway_host, sweeps_uploads_that_are_neither_named_nor_asked_for)
     cr_expect(eq(u64, htc_get_u64(&r), 9), "the outputs of job 7");
     cr_expect(eq(u64, htc_get_u64(&r), 1));
     cr_expect(eq(sz, htc_reader_left(&r), 40), "one of the two is there");
+    htc__remove_tree(p.dir);
+}
+
+/* Killed while it swept, a gateway has left an upload without its name; and agents have noted what they have read. */
+Test(gateway_host, what_a_sweep_has_left_is_found_at_a_start_and_notes_go_with_what_they_are_of)
+{
+    play    p;
+    uint8_t hash[2][32];
+    char    hex[2][65], path[300], to[400], name[80];
+    play_open(&p);
+    for (int i = 0; i < 2; i++) {
+        htc_content_hash(htc_bytes_of(i ? "aside" : "named"), hash[i]);
+        htc_content_hex(hash[i], hex[i]);
+        piece(&p, hash[i], 5, 0, i ? "aside" : "named");
+        snprintf(path, sizeof path, "%s/data/seen", p.dir);
+        put_file(path, hex[i], "note");
+    }
+    play_run(&p);
+    age(p.dir, hex[1], 1000);
+    for (int i = 0; i < 2; i++) { /* of one both names are there */
+        snprintf(path, sizeof path, "%s/data/blobs/ann/%s", p.dir, hex[i]);
+        snprintf(to, sizeof to, "%s/data/blobs/ann/.%s.old", p.dir, hex[i]);
+        cr_assert(eq(int, i ? rename(path, to) : link(path, to), 0));
+    }
+    p.count = p.next = p.answered = 0;
+    htc_put_u8(add(&p, HTC_CALL_CONTENT_ADOPT), HTC_ADOPT_COUNT);
+    play_run(&p);
+    cr_expect(eq(int, p.status[0], HTC_OK));
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, ".%.64s.old", hex[i]);
+        cr_expect(is_there(p.dir, hex[i]) && !is_there(p.dir, name), "%d", i);
+    }
+    p.count = p.next = p.answered = 0;
+    htc_buf *b = add(&p, HTC_CALL_CONTENT_SWEEP);
+    htc_put_u64(b, 500 * HTC_SECOND);
+    htc_put_raw(b, (htc_bytes){ hash[0], 32 });
+    play_run(&p);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/data/seen/%s", p.dir, hex[i]);
+        cr_expect(is_there(p.dir, hex[i]) == !i && (access(path, F_OK) == 0) == !i, "%d", i);
+    }
     htc__remove_tree(p.dir);
 }
 

@@ -1,10 +1,8 @@
 /* Sites whose hosts join: the gateway with a host in the test's hand. The own machine has one slot; site far has as many as its host says, at
  * most eight, and serves the owner; site shared serves ada too. */
-#include "gateway_hand.h"
+#include "gateway_far.h"
 
-#include "htcsched/keyring.h"
 #include "openmetrics.h"
-#include "roles/runtime/joined_wire.h"
 
 static const char *const shared_users[] = { "olga", "ada", NULL };
 
@@ -19,6 +17,8 @@ static void sites(htc_gateway_options *o)
     o->heartbeat_ns = HTC_SECOND;
     o->lost_after_ns = 3 * HTC_SECOND;
     o->store_join = "10.0.0.1:7421";
+    o->outputs = "/srv/head/data";
+    o->outputs_id = "1d";
 }
 
 static void begin_joined(void)
@@ -30,112 +30,6 @@ static void begin_joined(void)
 }
 
 TestSuite(gateway_joined, .init = begin_joined, .fini = end);
-
-static uint32_t open_key(const char *name, uint32_t key_role, uint8_t role)
-{
-    htc_buf           b;
-    uint32_t          peer = ++r.last_peer;
-    htc_peer_identity key = { .role = key_role };
-    snprintf(key.name, sizeof key.name, "%s", name);
-    htc_buf_init(&b, NULL, 0);
-    htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_SECURE, .uid = UINT32_MAX });
-    htc_peer_identity_write(&b, &key);
-    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) });
-    htc_wire_hello(&b, role, HTC_WIRE_VERSION);
-    rig_say(&r, peer, &b);
-    htc_buf_free(&b);
-    return peer;
-}
-
-typedef struct far_host {
-    uint32_t         peer;
-    htc_joined_hello m;
-} far_host;
-
-static void say_hello(far_host *h)
-{
-    htc_buf b;
-    htc_buf_init(&b, NULL, 0);
-    htc_joined_hello_write(&b, &h->m);
-    rig_say(&r, h->peer, &b);
-    htc_buf_free(&b);
-    rig_pass(&r, 100 * HTC_MS);
-}
-
-static far_host *join(const char *name, uint32_t slots)
-{
-    static far_host hosts[16];
-    static int      n;
-    far_host       *h = &hosts[n++ % 16];
-    *h = (far_host){ .peer = open_key(name, HTC_KEY_HOST, HTC_WIRE_ROLE_JOINED), .m = { .slots = slots, .cores = slots, .memory = UINT64_C(4) << 30 } };
-    snprintf(h->m.node, sizeof h->m.node, "node-%s", name);
-    snprintf(h->m.data, sizeof h->m.data, "/srv/%s/data", name);
-    say_hello(h);
-    return h;
-}
-
-static htc_joined_welcome answer_to(const far_host *h)
-{
-    htc_joined_welcome w = { .status = HTC_EINTERNAL };
-    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_JOINED_WELCOME);
-    htc_reader         in = htc_reader_of((htc_bytes){ m ? m->bytes : NULL, m ? m->len : 0 });
-    cr_assert(m && htc_joined_welcome_read(&in, &w) == HTC_OK, "no welcome");
-    return w;
-}
-
-/* The agent of the newest JOINED_LAUNCH, its slots and its user; 0: none was said. */
-static uint64_t asked(const far_host *h, uint32_t *slots, char user[64])
-{
-    char               site[64];
-    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_JOINED_LAUNCH);
-    if (!m)
-        return 0;
-    htc_reader in = htc_reader_of((htc_bytes){ m->bytes, m->len });
-    htc_get_str(&in, site, sizeof site);
-    uint64_t agent = htc_get_u64(&in);
-    (void)htc_get_u32(&in);
-    htc_get_str(&in, user, 64);
-    (void)htc_get_u8(&in), (void)htc_get_u32(&in), (void)htc_get_u32(&in);
-    *slots = htc_get_u32(&in);
-    cr_assert(eq(int, htc_reader_done(&in), HTC_OK));
-    return agent;
-}
-
-/* The host has launched it. */
-static void launched(far_host *h, uint64_t agent)
-{
-    htc_buf body, b;
-    htc_buf_init(&body, NULL, 0);
-    htc_buf_init(&b, NULL, 0);
-    htc_put_str(&body, "h");
-    htc_put_str(&body, "process 7");
-    htc_joined_launched_write(&b, agent, HTC_OK, htc_buf_bytes(&body));
-    rig_say(&r, h->peer, &b);
-    htc_buf_free(&b);
-    htc_buf_free(&body);
-    h->m.launches++;
-    h->m.agents[h->m.count++] = agent;
-    rig_pass(&r, 100 * HTC_MS);
-}
-
-static hand register_on(uint64_t agent, const char *key, uint32_t slots)
-{
-    hand            h = { .id = agent, .peer = open_key(key, HTC_KEY_HOST, HTC_WIRE_ROLE_AGENT) };
-    htc_agent_hello m = { .agent = agent, .slots = slots, .cores = 4, .node = "node-far" };
-    htc_buf         b;
-    htc_buf_init(&b, NULL, 0);
-    htc_agent_hello_write(&b, &m);
-    rig_say(&r, h.peer, &b);
-    htc_buf_free(&b);
-    return h;
-}
-
-static void books(void)
-{
-    htc_gateway_books b = { .size = sizeof b };
-    cr_assert(eq(int, htc_gateway_audit(r.gateway, 1, &b), HTC_OK));
-    cr_expect(eq(str, b.wrong, ""));
-}
 
 static long long slots_now(void)
 {
@@ -153,13 +47,8 @@ Test(gateway_joined, a_key_that_names_no_site_is_sent_away_with_the_next_step)
     cr_expect(eq(int, w.status, HTC_ENOTFOUND));
     cr_expect(strstr(w.text, "[site.nobody] with adapter = join") != NULL, "it says: %s", w.text);
     cr_expect(eq(u32, r.closed, h->peer));
-    /* Nor is the own machine's site anybody's, or one whose key is a user's. */
+    /* Nor is the own machine's site anybody's. A user's key is turned away before (test_gateway_keyed.c). */
     cr_expect(eq(int, answer_to(join("local", 4)).status, HTC_ENOTFOUND));
-    uint32_t user = open_key("far", HTC_KEY_USER, HTC_WIRE_ROLE_JOINED);
-    far_host wrong = *h;
-    wrong.peer = user;
-    say_hello(&wrong);
-    cr_expect(eq(int, answer_to(&wrong).status, HTC_ENOTFOUND));
     cr_expect(eq(long, (long)slots_now(), 1));
 }
 
@@ -219,6 +108,8 @@ Test(gateway_joined, a_host_is_asked_to_launch_and_its_agent_gets_tasks)
     htc_agent_welcome  w;
     cr_assert(eq(int, htc_agent_welcome_read(&in, &w), HTC_OK));
     cr_expect(eq(str, w.store, "tcp://10.0.0.1:7421"));
+    cr_expect(eq(str, w.outputs, "/srv/head/data"));
+    cr_expect(eq(str, w.outputs_id, "1d"));
     htc_attempt at;
     cr_expect(eq(u32, pull(&a, &at), HTC_GRANT_TASKS));
     cr_expect(eq(u64, at.job, job));
@@ -228,6 +119,77 @@ Test(gateway_joined, a_host_is_asked_to_launch_and_its_agent_gets_tasks)
     say_hello(h);
     cr_expect(eq(long, (long)count_of(operator_peer(), job, "leased"), 0));
     books();
+}
+
+static json_t *agents_now(const char *list, size_t i)
+{
+    json_t *a = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}"), *one = json_incref(json_array_get(json_object_get(a, list), i));
+    json_decref(a);
+    cr_assert(one != NULL);
+    return one;
+}
+
+static void say_outputs(const hand *a, htc_status status, const char *text)
+{
+    htc_buf           b;
+    htc_agent_outputs m = { .agent = a->id, .status = status };
+    snprintf(m.text, sizeof m.text, "%s", text);
+    htc_buf_init(&b, NULL, 0);
+    htc_agent_outputs_write(&b, &m);
+    rig_say(&r, a->peer, &b);
+    htc_buf_free(&b);
+}
+
+static void expect_outputs(const char *where, const char *apart)
+{
+    for (size_t i = 0;; i++) {
+        json_t     *a = agents_now("agents", i);
+        const char *said = json_string_value(json_object_get(a, "outputs"));
+        int         far = strcmp(json_string_value(json_object_get(a, "site")), "far") == 0;
+        if (far)
+            cr_expect(eq(str, (char *)(uintptr_t)(said ? said : ""), (char *)(uintptr_t)where));
+        json_decref(a);
+        if (far)
+            break;
+    }
+    json_t     *s = agents_now("sites", 1);
+    const char *said = json_string_value(json_object_get(s, "outputs_apart"));
+    cr_expect(eq(str, (char *)(uintptr_t)(said ? said : ""), (char *)(uintptr_t)apart));
+    json_decref(s);
+}
+
+Test(gateway_joined, where_an_agent_stores_outputs_is_shown)
+{
+    far_host *h = join("far", 3);
+    uint32_t  slots = 0;
+    char      user[64];
+    (void)busy_job("olga");
+    uint64_t agent = asked(h, &slots, user);
+    launched(h, agent);
+    hand a = register_on(agent, "far", 3);
+    expect_outputs("", "");
+    say_outputs(&a, HTC_ENOTFOUND, "no such mount");
+    expect_outputs("local", "node node-far: no such mount");
+    say_outputs(&a, HTC_OK, "");
+    expect_outputs("shared", "");
+    books();
+}
+
+/* One that does not know of it is told nothing that it could not read; neither is one of the gateway's own machine. */
+Test(gateway_joined, an_older_agent_is_not_told_of_the_directory)
+{
+    htc_agent_welcome w;
+    far_host         *h = join("far", 3);
+    uint32_t          slots = 0;
+    char              user[64];
+    (void)busy_job("olga");
+    uint64_t agent = asked(h, &slots, user);
+    launched(h, agent);
+    hand a = register_speaking(agent, "far", 3, HTC_WIRE_VERSION_OUTPUTS - 1);
+    const rig_message *m = rig_newest(&r, a.peer, HTC_WIRE_AGENT_WELCOME);
+    htc_reader         in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    cr_assert(eq(int, htc_agent_welcome_read(&in, &w), HTC_OK));
+    cr_expect(eq(str, w.outputs, ""));
 }
 
 Test(gateway_joined, an_agent_whose_launch_the_host_has_not_heard_of_is_not_thought_gone)
@@ -269,6 +231,9 @@ Test(gateway_joined, a_launch_that_fails_pauses_the_site)
     cr_expect(json_is_true(json_object_get(site, "paused")));
     cr_expect(strstr(json_string_value(json_object_get(site, "reason")), "no such program") != NULL);
     json_decref(a);
+    json_t *j = job_of(operator_peer(), 1);
+    cr_expect(eq(int, (int)json_integer_value(json_object_get(j, "held_agents")), 1));
+    json_decref(j);
     books();
 }
 
@@ -396,7 +361,10 @@ Test(gateway_joined, an_agent_in_a_queue_is_waited_for)
         say_hello(h);
         rig_pass(&r, HTC_SECOND);
     }
-    cr_expect(eq(str, state_of(agents[0]), ""), "it never registered");
+    cr_expect(eq(str, state_of(agents[0]), "lost"), "it never registered");
+    h->m.agents[0] = h->m.agents[--h->m.count];
+    say_hello(h);
+    cr_expect(eq(str, state_of(agents[0]), ""), "its job is gone");
     books();
 }
 
@@ -410,6 +378,24 @@ Test(gateway_joined, an_agent_in_a_queue_is_taken_out_when_nothing_is_left_for_i
     json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"cancel\",\"id\":1}"));
     rig_pass(&r, 100 * HTC_MS);
     cr_expect(eq(u64, killed(h), agents[2]));
+    books();
+}
+
+/* A batch system that is slow to cancel a job has its cores in use: the slot is free when the host does not list the agent any more, and no sooner. */
+Test(gateway_joined, a_slot_is_not_free_while_its_job_is_there)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    hand      a = register_on(agents[0], "far", 1);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    for (int i = 0; i < 60; i++) { /* the host is there, the agent is silent */
+        rig_pass(&r, 500 * HTC_MS);
+        say_hello(h);
+    }
+    cr_expect(eq(str, state_of(agents[0]), "lost"));
+    h->m.agents[0] = h->m.agents[--h->m.count];
+    say_hello(h);
+    cr_expect(eq(str, state_of(agents[0]), ""), "its job is gone");
     books();
 }
 
@@ -478,6 +464,42 @@ Test(gateway_joined, a_user_whom_a_site_refuses_closes_it_to_nobody)
     cr_expect(eq(u64, asked(h, &slots, user), agent), "it is asked again at once");
     (void)busy_job("olga");
     cr_expect(asked(h, &slots, user) > agent && strcmp(user, "olga") == 0, "nobody else gets an agent there");
+    books();
+}
+
+static void deny(far_host *h, uint64_t agent)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_joined_launched_write(&b, agent, HTC_EDENIED, htc_bytes_of("no uid of its own"));
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+}
+
+/* That one site refuses a user is not forgotten when another one does. */
+Test(gateway_joined, a_user_whom_two_sites_refuse_is_no_endless_question)
+{
+    uint32_t  slots;
+    char      user[64];
+    far_host *h[] = { join("far", 2), join("shared", 2) };
+    (void)busy_job("olga");
+    uint64_t  agents[] = { asked(h[0], &slots, user), 0 };
+    if (agents[0])
+        deny(h[0], agents[0]);
+    agents[1] = asked(h[1], &slots, user);
+    cr_assert(agents[1] != 0, "the other site is not asked");
+    deny(h[1], agents[1]);
+    agents[0] = asked(h[0], &slots, user);
+    cr_assert(agents[0] != 0);
+    deny(h[0], agents[0]);
+    uint64_t last[] = { asked(h[0], &slots, user), asked(h[1], &slots, user) };
+    for (int i = 0; i < 4; i++) {
+        say_hello(h[0]);
+        say_hello(h[1]);
+        rig_pass(&r, HTC_SECOND);
+    }
+    cr_expect(eq(u64, asked(h[0], &slots, user), last[0]), "far is asked again at once");
+    cr_expect(eq(u64, asked(h[1], &slots, user), last[1]), "shared is asked again at once");
     books();
 }
 
@@ -670,6 +692,41 @@ Test(gateway_joined, a_drained_site_finishes_what_runs_and_gets_nothing_more)
     books();
     kill_now();
     cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "away"));
+}
+
+/* A node is one of many of a site: its agents finish what runs and leave, the others go on; one that begins there later leaves at once. It lasts over a restart. */
+Test(gateway_joined, a_drained_node_finishes_what_runs_and_the_others_go_on)
+{
+    uint64_t  agents[3];
+    (void)join_batch(agents);
+    hand      a = register_on(agents[0], "far", 1);
+    cr_expect(eq(int, welcome_of(&a), HTC_OK));
+    json_t *r1 = rig_ask(&r, operator_peer(), "{\"op\":\"node.drain\",\"node\":\"n9\"}");
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(r1, "error")), "HTC_ENOTFOUND"));
+    json_decref(r1);
+    r1 = rig_ask(&r, operator_peer(), "{\"op\":\"node.drain\",\"node\":\"a/b\",\"unseen\":true}");
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(r1, "error")), "HTC_EINVAL"));
+    json_decref(r1);
+    r1 = rig_ask(&r, operator_peer(), "{\"op\":\"node.drain\",\"node\":\"node-far\",\"reason\":\"a fan\"}");
+    cr_expect(eq(int, (int)json_integer_value(json_object_get(r1, "used")), 1));
+    json_decref(r1);
+    cr_expect(rig_newest(&r, a.peer, HTC_WIRE_DRAIN) != NULL, "its agent is not drained");
+    cr_expect(eq(str, state_of(agents[0]), "draining"));
+    cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "open"), "the site has other nodes");
+    hand        late = register_on(agents[1], "far", 1);
+    htc_attempt at;
+    cr_expect(eq(int, welcome_of(&late), HTC_OK));
+    cr_expect(eq(u32, pull(&late, &at), HTC_GRANT_EXIT));
+    cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "paused"), "or agents would be launched there one after the other");
+    kill_now();
+    json_t *list = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}"), *one = json_array_get(json_object_get(list, "nodes_drained"), 0);
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(one, "reason")), "a fan"), "it is forgotten after a restart");
+    json_decref(list);
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"node.resume\",\"node\":\"node-far\"}"));
+    list = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}");
+    cr_expect(eq(int, (int)json_array_size(json_object_get(list, "nodes_drained")), 0));
+    json_decref(list);
+    books();
 }
 
 Test(gateway_joined, only_the_operator_drains_and_only_what_is_there)

@@ -1,4 +1,5 @@
-/* What the store holds of an agent: written and read, as it was written before agents had several slots, and refused. */
+/* What the store holds of an agent: written and read, as it was written before agents had several slots, and refused. And no record that grows with the
+ * work of a job is larger than what etcd takes. */
 #include "expect.h"
 
 #include "roles/gateway/gateway.h"
@@ -79,4 +80,48 @@ Test(gateway_records, slots_that_no_agent_has_are_refused)
     for (int i = 0; i < AGENT_SLOTS_MAX; i++)
         htc_put_varint(&b, 100 + (uint64_t)i);
     cr_expect(eq(int, htc__gw_record_agent_read(htc_buf_bytes(&b), &a, name), HTC_ECORRUPT));
+}
+
+#define ETCD_TAKES ((size_t)1 << 20)
+
+/* A manifest is a file: of outputs the result has a hash and sums. */
+Test(gateway_records, the_largest_result_fits_etcd)
+{
+    char        tail[HTC_STDERR_TAIL_MAX];
+    htc_outcome o = { .status = HTC_EEXIT, .exit_code = -1, .cpu_ns = UINT64_MAX, .memory_peak = UINT64_MAX, .started = 1, .ended = UINT64_MAX,
+                      .stderr_tail = { tail, sizeof tail }, .final = 1, .outputs = { .files = HTC_OUTPUTS_MAX, .bytes = UINT64_MAX } };
+    memset(tail, 'x', sizeof tail);
+    memset(o.node, 'n', sizeof o.node - 1);
+    memset(o.reason, 'r', sizeof o.reason - 1);
+    htc__gw_record_result_write(&b, &o);
+    cr_assert(eq(int, b.status, HTC_OK));
+    cr_expect(b.len > sizeof tail && b.len < ETCD_TAKES / 64, "%zu bytes", b.len);
+}
+
+/* 1024 tasks, each with a result in there and a node of its own, or each that is held or has failed. */
+Test(gateway_records, the_largest_chunk_fits_etcd)
+{
+    char   name[sizeof(((htc_outcome *)0)->node)];
+    chunk *c = calloc(1, sizeof *c + CHUNK_TASKS * sizeof(task));
+    cr_assert(c != NULL);
+    htc_buf_init(&c->nodes, NULL, 0);
+    c->n = c->n_nodes = CHUNK_TASKS;
+    c->used = (usage){ .core_ns = UINT64_MAX, .bytes = UINT64_MAX };
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (uint32_t i = 0; i < CHUNK_TASKS; i++) {
+        htc_put_str(&c->nodes, name);
+        c->tasks[i] = (task){ .state = TASK_DONE, .level = 7, .attempt = UINT32_MAX, .tries = UINT16_MAX, .lost = UINT16_MAX };
+        memset(c->tasks[i].brief, 0xff, BRIEF_BYTES);
+    }
+    htc__gw_record_chunk_write(&b, c);
+    cr_assert(eq(int, b.status, HTC_OK));
+    cr_expect(b.len > CHUNK_TASKS * (BRIEF_BYTES + sizeof name) && b.len < ETCD_TAKES / 4, "%zu bytes", b.len);
+    for (uint32_t i = 0; i < CHUNK_TASKS; i++)
+        c->tasks[i] = (task){ .state = TASK_LEASED, .level = 7, .cancel = 1, .attempt = UINT32_MAX, .tries = UINT16_MAX, .lost = UINT16_MAX, .status = HTC_ELOST,
+                              .agent = UINT64_MAX, .left = { 0, UINT64_MAX } };
+    htc__gw_record_chunk_write(&b, c);
+    cr_expect(b.status == HTC_OK && b.len > CHUNK_TASKS * 16 && b.len < ETCD_TAKES / 4, "%zu bytes", b.len);
+    htc_buf_free(&c->nodes);
+    free(c);
 }

@@ -5,6 +5,7 @@
 static void several(htc_gateway_options *o)
 {
     o->slots_max = 64;
+    o->prefetch_max = 2;
     o->heartbeat_ns = HTC_SECOND;
 }
 

@@ -135,9 +135,9 @@ Test(kvs_versions, both_speak_the_lower_one)
         size_t   more;
     } cases[] = { { 0, HTC_WIRE_VERSION, HTC_WIRE_VERSION, 9 },
                   { 0, HTC_WIRE_VERSION + 5, HTC_WIRE_VERSION, 9 },
-                  { 0, HTC_WIRE_VERSION - 1, HTC_WIRE_VERSION - 1, 0 },
-                  { HTC_WIRE_VERSION - 1, HTC_WIRE_VERSION, HTC_WIRE_VERSION - 1, 0 },
-                  { HTC_WIRE_VERSION - 1, HTC_WIRE_VERSION - 1, HTC_WIRE_VERSION - 1, 0 },
+                  { 0, HTC_WIRE_VERSION_OWNERS - 1, HTC_WIRE_VERSION_OWNERS - 1, 0 },
+                  { HTC_WIRE_VERSION_OWNERS - 1, HTC_WIRE_VERSION, HTC_WIRE_VERSION_OWNERS - 1, 0 },
+                  { HTC_WIRE_VERSION_OWNERS - 1, HTC_WIRE_VERSION_OWNERS - 1, HTC_WIRE_VERSION_OWNERS - 1, 0 },
                   { 0, HTC_WIRE_VERSION_MIN - 1, 0, 0 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rig    r;

@@ -86,6 +86,8 @@ static void message(ear *e, const htc_input *in, htc_output *out)
         long_answer(e, out, in->peer, id);
     else if (strstr(e->last, "\"nobody\""))
         answer(e, out, in->peer, id, "{\"error\":\"HTC_ENOTFOUND\",\"message\":\"no\"}");
+    else if (strstr(e->last, "\"elsewhere\""))
+        answer(e, out, in->peer, id, "{\"error\":\"HTC_EUNREACHABLE\",\"message\":\"this gateway waits: b at 10.0.0.2:7420 is active\"}");
     else if (strstr(e->last, "\"go\""))
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = in->peer, .status = HTC_EPROTO });
     else if (strstr(e->last, "\"end\""))
@@ -216,6 +218,10 @@ static void *browse(void *ctx)
         { "POST /api/ping", SESSION OURS "Content-Length: 2\r\n", "HTTP/1.1 411 " },
         { "POST /api/ping", SESSION SESSION OURS, "HTTP/1.1 401 " },
         { "PUT /api/ping", SESSION OURS, "HTTP/1.1 405 " },
+        { "POST /api/ping", SESSION OURS "Origin: https://portal.example\r\n", "HTTP/1.1 403 " }, /* that of the other Host */
+        { "POST /api/ping", SESSION OURS "Sec-Fetch-Site: same-site\r\n", "HTTP/1.1 403 " },
+        { "POST /api/ping", SESSION OURS "Sec-Fetch-Site: none\r\nSec-Fetch-Site: none\r\n", "HTTP/1.1 403 " },
+        { "POST /api/ping", "Cookie: __Host-htc_session=" TOKEN "\r\n" OURS, "HTTP/1.1 401 " },
         { "GET /events", "", "HTTP/1.1 401 " },
     };
     unsigned before = e->opened;
@@ -232,6 +238,8 @@ static void *browse(void *ctx)
     cr_expect(starts(got, "HTTP/1.1 404 "), "%s", got);
     ask(e, "POST /api/ping", SESSION OURS, "{\"x\":\"go\"}", 4096, got);
     cr_expect(starts(got, "HTTP/1.1 503 "), "%s", got);
+    ask(e, "POST /api/ping", SESSION OURS, "{\"x\":\"elsewhere\"}", 4096, got);
+    cr_expect(starts(got, "HTTP/1.1 503 ") && strstr(got, "b at 10.0.0.2:7420 is active"), "a gateway that waits: %s", got);
 
     /* Whoever goes away takes along what was asked. */
     unsigned closed = e->closed;
@@ -264,6 +272,9 @@ static void show(ear *e, void *(*browser)(void *ctx))
     options.address = "unix:portal";
     cr_expect(eq(int, htc_host_listen_portal(e->host, &options, NULL, &error), HTC_EINVAL));
     options.address = "127.0.0.1:0";
+    options.origin = "https://a/";
+    cr_expect(eq(int, htc_host_listen_portal(e->host, &options, NULL, &error), HTC_EINVAL));
+    options.origin = "https://portal.example";
     cr_assert(eq(int, htc_host_listen_portal(e->host, &options, &e->port, &error), HTC_OK));
     cr_assert(eq(int, pthread_create(&thread, NULL, browser, e), 0));
     cr_expect(eq(int, htc_host_run(e->host, &ops, e), HTC_OK));
@@ -277,6 +288,17 @@ Test(portal, a_request_becomes_one_of_a_stranger, .timeout = 300)
 {
     static ear e;
     show(&e, browse);
+}
+
+Test(portal, an_origin_is_a_name_behind_https)
+{
+    static const char *const good[] = { "https://a", "https://htc.example.org", "https://10.0.0.1:8443", "https://[::1]", "https://[fe80::1]:443" };
+    static const char *const bad[] = { "", "https://", "http://a", "https://a/", "https://a?b", "https://u@a", "https://a:", "https://a:x", "https://a:123456",
+                                       "https://[::1", "https://[]x", "https://a b", "https://a\r\nb", "HTTPS://a" };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        cr_expect(htc__address_is_origin(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_expect(not(htc__address_is_origin(bad[i])), "%s", bad[i]);
 }
 
 /* ---- bounds ---- */

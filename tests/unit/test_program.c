@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/util.h"
@@ -107,5 +110,58 @@ Test(program, that_nobody_waits_for_any_more_is_ended)
     htc__program_free(p);
     htc__program_free(NULL);
     cr_expect(eq(int, h.times, 0));
+    event_base_free(h.base);
+}
+
+/* A process that waits for a disk or a file server dies only when that answers. One that is traced to its exit does the same: it is killed, and does not end until it
+ * is let go. Nobody else is held up by it. */
+Test(program, that_cannot_die_is_not_waited_for)
+{
+    char  path[] = "/tmp/htc-test-pid-XXXXXX", words[200] = "sh";
+    int   fd = mkstemp(path), ready[2], let_go[2], status;
+    cr_assert(fd >= 0 && pipe(ready) == 0 && pipe(let_go) == 0);
+    close(fd);
+    pid_t tracer = fork();
+    if (tracer == 0) {
+        long pid = 0;
+        char c = 0;
+        close(let_go[1]);
+        for (int i = 0; i < 20000 && pid == 0; i++, usleep(1000)) {
+            FILE *f = fopen(path, "r");
+            if (f && fscanf(f, "%ld\n", &pid) != 1)
+                pid = 0;
+            if (f)
+                fclose(f);
+        }
+        c = pid > 0 && ptrace(PTRACE_SEIZE, (pid_t)pid, NULL, (void *)(uintptr_t)(PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL)) == 0 ? 'y' : 'n';
+        if (write(ready[1], &c, 1) != 1)
+            _exit(1);
+        while (waitpid((pid_t)pid, &status, __WALL) == (pid_t)pid && !WIFEXITED(status) && !WIFSIGNALED(status) && read(let_go[0], &c, 1) >= 0)
+            ptrace(PTRACE_CONT, (pid_t)pid, NULL, NULL);
+        _exit(0);
+    }
+    memcpy(words + 3, "-c", 3);
+    int                n = snprintf(words + 6, sizeof words - 6, "echo $$ > %s; exec sleep 1000", path) + 7;
+    heard              h = { .base = event_base_new() };
+    htc__program_start s = { .words = { words, (size_t)n }, .environ = (const char *const *)environ, .printed_max = 10, .within = 3 * HTC_SECOND, .ended = on_ended, .ctx = &h };
+    char               traced = 'n';
+    cr_assert(htc__program_run(h.base, &s) != NULL);
+    cr_assert(read(ready[0], &traced, 1) == 1);
+    event_base_loop(h.base, EVLOOP_NO_EXIT_ON_EMPTY);
+    cr_expect(eq(int, h.times, 1) && eq(int, h.exit_code, -1));
+    if (traced == 'y') /* else this process may trace nobody */
+        cr_expect(strstr(h.error, "nor when it was killed") != NULL, "%s", h.error);
+    /* It ends in the end, and is waited for. */
+    close(let_go[1]);
+    cr_assert(waitpid(tracer, &status, 0) == tracer);
+    siginfo_t info;
+    for (int i = 0; i < 500 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0; i++) { /* until there is no child */
+        struct timeval soon = { 0, 20000 };
+        event_base_loopexit(h.base, &soon);
+        event_base_loop(h.base, EVLOOP_NO_EXIT_ON_EMPTY);
+    }
+    cr_expect(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0, "it was not waited for");
+    cr_expect(eq(int, h.times, 1), "it was told once");
+    unlink(path);
     event_base_free(h.base);
 }

@@ -4,16 +4,17 @@
 #include "alloc_fail.h"
 #include "htcsched/sim_system.h"
 
-static htc_sim_system_report run_with(const htc_env *env, uint64_t seed, uint32_t flows, htc_status *status)
+static htc_sim_system_report run_with(const htc_env *env, htc_sim_system_options o, htc_status *status)
 {
     htc_sim_system_report r = { .size = sizeof r };
-    *status = htc_sim_system_run(env, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = seed, .flows = flows }, &r);
+    o.size = sizeof o;
+    *status = htc_sim_system_run(env, &o, &r);
     return r;
 }
 
 static htc_sim_system_report run(const htc_env *env, uint64_t seed, htc_status *status)
 {
-    return run_with(env, seed, 0, status);
+    return run_with(env, (htc_sim_system_options){ .seed = seed }, status);
 }
 
 Test(sim_system, runs_a_seed_the_same_way_again)
@@ -39,22 +40,30 @@ Test(sim_system, refuses_wrong_use)
     cr_expect(eq(int, htc_sim_system_run(NULL, &o, NULL), HTC_EINVAL));
     o.size = 1;
     cr_expect(eq(int, htc_sim_system_run(NULL, &o, &r), HTC_EINVAL));
-    r.size = 0;
     o.size = sizeof o;
+    o.members = 3; /* for two gateways alone, */
     cr_expect(eq(int, htc_sim_system_run(NULL, &o, &r), HTC_EINVAL));
+    o.gateways = 2;
+    o.members = 2; /* and not two */
+    cr_expect(eq(int, htc_sim_system_run(NULL, &o, &r), HTC_EINVAL));
+    o.members = 3;
+    o.flows = 1;
+    cr_expect(eq(int, htc_sim_system_run(NULL, &o, &r), HTC_EINVAL));
+    r.size = 0;
+    cr_expect(eq(int, htc_sim_system_run(NULL, &(htc_sim_system_options){ .size = sizeof o, .seed = 4 }, &r), HTC_EINVAL));
 }
 
 /* The memory of the world and that of the machines in it are one: whoever is refused, it ends without a fault of its own. */
-static void end_without_memory(uint32_t flows)
+static void end_without_memory(htc_sim_system_options o)
 {
     size_t ended = 0;
     for (int once = 0; once < 2; once++)
-        for (size_t n = 1, refused = 1; refused; n += 1 + n / (once ? 3 : 12)) {
+        for (size_t n = 1, refused = 1; refused; n += 1 + n / (o.members ? 2 : once ? 3 : 12)) {
             alloc_fail f = alloc_fail_at(n);
             htc_status status;
             f.once = once;
             htc_env env = alloc_fail_env(&f);
-            htc_sim_system_report r = run_with(&env, 3, flows, &status);
+            htc_sim_system_report r = run_with(&env, o, &status);
             cr_expect(status == HTC_ENOMEM || (status == HTC_OK && !r.failed), "allocation %zu: %s, %s", n, htc_status_name(status), r.text);
             cr_expect(eq(sz, f.live, 0), "allocation %zu", n);
             cr_expect(eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
@@ -66,10 +75,15 @@ static void end_without_memory(uint32_t flows)
 
 Test(sim_system, ends_without_memory)
 {
-    end_without_memory(0);
+    end_without_memory((htc_sim_system_options){ .seed = 3 });
 }
 
 Test(sim_system, ends_without_memory_for_flows)
 {
-    end_without_memory(1);
+    end_without_memory((htc_sim_system_options){ .seed = 3, .flows = 1 });
+}
+
+Test(sim_system, ends_without_memory_for_members)
+{
+    end_without_memory((htc_sim_system_options){ .seed = 3, .gateways = 2, .members = 3 });
 }

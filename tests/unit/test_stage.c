@@ -139,6 +139,32 @@ Test(stage, values_of_a_sweep_are_files_where_they_become_one)
     cr_assert(has(made, "<f:Value>file:one</f:Value>"));
 }
 
+/* 200,000 values that go into no URI, beside one that does. What looks through an assignment anew for each of its values is
+ * not done with it in an hour. */
+Test(stage, a_long_list_of_values_is_looked_through_once)
+{
+    enum { N = 200000 };
+    size_t    room = N * 2 * 40 + 8192, at = 0;
+    char     *text = malloc(room), *doc = NULL;
+    htc_bytes out;
+    htc_error e = { .status = HTC_OK };
+    beside    b = { .says = HTC_OK };
+    cr_assert(text != NULL);
+    at += (size_t)snprintf(text + at, room - at, "<s:Assignment>" NODE("//p:Argument") "<f:Values>");
+    for (int i = 0; i < N; i++)
+        at += (size_t)snprintf(text + at, room - at, "<f:Value>%d</f:Value>", i);
+    snprintf(text + at, room - at, "</f:Values></s:Assignment>" ASSIGN("//j:URI", VALUES(V("file:one"))));
+    cr_assert(asprintf(&doc, "%s", STAGED("sh", SOURCE("file:x"), SWEEP("@@"))) > 0);
+    char *mark = strstr(doc, "@@"), *whole = NULL;
+    cr_assert(asprintf(&whole, "%.*s%s%s", (int)(mark - doc), doc, text, mark + 2) > 0);
+    cr_assert(eq(int, stage_env(NULL, &b, whole, &out, &e), HTC_OK), "%s", e.text);
+    cr_expect(eq(str, b.asked, "file x; file one; program sh; "));
+    htc_work_free(NULL, out);
+    free(text);
+    free(doc);
+    free(whole);
+}
+
 Test(stage, a_program_beside_the_document_is_brought)
 {
     beside b = { .says = HTC_OK, .brought = "./bin/a&b" };

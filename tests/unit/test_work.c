@@ -156,8 +156,10 @@ static const refusal refusals[] = {
       HTC_EUNSUPPORTED, 4, "IndividualCPUSpeed", "" },
     { "half a core", WITH(RUN, "<j:Resources><j:TotalCPUCount><j:Exact>0.5</j:Exact></j:TotalCPUCount></j:Resources>"),
       HTC_EUNSUPPORTED, 4, "Exact", "\"0.5\"" },
-    { "http", WITH(RUN, STAGE("a", "append", "\n<j:Source><j:URI>http://h/x</j:URI></j:Source>")), HTC_EUNSUPPORTED, 5,
-      "Source/URI", "\"http://h/x\"" },
+    { "http", WITH(RUN, STAGE("a", "append", "\n<j:Source><j:URI>http://u:p@h/x</j:URI></j:Source>")), HTC_EUNSUPPORTED, 5,
+      "Source/URI", "\"http://h/x\" has a user or password" },
+    { "gopher", WITH(RUN, STAGE("a", "append", "\n<j:Source><j:URI>gopher://h/x</j:URI></j:Source>")), HTC_EUNSUPPORTED, 5,
+      "Source/URI", "\"gopher://h/x\"" },
     { "file on another host", WITH(RUN, STAGE("a", "append", "<j:Source><j:URI>file://h/x</j:URI></j:Source>")),
       HTC_EUNSUPPORTED, 4, "Source/URI", "\"file://h/x\"" },
     { "upload by a short hash", WITH(RUN, STAGE("a", "append", "<j:Source><j:URI>htc:00ff</j:URI></j:Source>")),
@@ -489,7 +491,9 @@ Test(work, tasks_from_strangers_stay_in_their_directory)
         { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_OK },
         { { "../a", "file:///x", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
         { { "/a", "file:///x", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
-        { { "a", "http://x", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
+        { { "a", "http://x/y", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_OK },
+        { { "a", "http://u:p@x/y", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
+        { { "a", "gopher://x/y", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
         { { "a", "file:///x", 0 }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
         { { "a", "file:///x", HTC_STAGE_KEEP | HTC_STAGE_APPEND }, { "b", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
         { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "../c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
@@ -614,4 +618,80 @@ Test(work, names_the_limits_of_a_program)
     cr_expect(eq(int, htc_spec_parse(NULL, htc_bytes_of(text), NULL, &spec, &e), HTC_ETOOBIG));
     cr_expect(strstr(e.text, "131071 (MAX_ARG_STRLEN)") != NULL, "%s", e.text);
     free(text);
+}
+
+#define COUNTED(more) JSDL_HEAD "<j:JobDescription><j:Application><p:POSIXApplication>" RUN ARG("0") "</p:POSIXApplication></j:Application><j:Resources>" more \
+    "</j:Resources></j:JobDescription>"
+
+Test(work, counts_what_sites_count)
+{
+    htc_task *t = NULL, *back = NULL;
+    htc_bytes bytes;
+    htc_spec *spec = jsdl_parse(COUNTED("<h:Resource name='gpu'>0</h:Resource><h:Resource name='matlab'>3</h:Resource>")
+                                    SWEEP("<s:Assignment><s:DocumentNode><s:NamespaceBinding ns='" HTC_JSDL_NS "' prefix='j'/><s:NamespaceBinding ns='" HTC_OWN_NS
+                                          "' prefix='h'/><s:Match>//j:Resources/h:Resource[1]</s:Match></s:DocumentNode>" LOOP("0", "2", "1") "</s:Assignment>") "</j:JobDefinition>");
+    cr_assert(eq(u64, htc_spec_count(spec), 3));
+    cr_assert(eq(int, htc_spec_task(spec, 0, &t, NULL), HTC_OK));
+    cr_expect(eq(u32, t->n_resources, 1), "none of it is no wish");
+    htc_task_destroy(t);
+    cr_assert(eq(int, htc_spec_task(spec, 2, &t, NULL), HTC_OK));
+    cr_assert(eq(u32, t->n_resources, 2));
+    cr_expect(eq(str, (char *)t->resources[0].name, "gpu"));
+    cr_expect(eq(u32, t->resources[0].count, 2));
+    cr_expect(eq(str, (char *)t->resources[1].name, "matlab"));
+    cr_expect(eq(u32, t->resources[1].count, 3));
+    htc_task copy = *t;
+    copy.devices = "0,3";
+    copy.nodes = "east west";
+    copy.member = 1;
+    copy.container = "/images/el9";
+    cr_assert(eq(int, htc_task_to_bytes(NULL, &copy, &bytes), HTC_OK));
+    cr_assert(eq(int, htc_task_from_bytes(NULL, bytes, &back), HTC_OK));
+    cr_expect(eq(str, (char *)back->devices, "0,3"));
+    cr_expect(eq(str, (char *)back->nodes, "east west"));
+    cr_expect(eq(str, (char *)back->container, "/images/el9"));
+    cr_expect(eq(u32, back->member, 1));
+    cr_expect(eq(str, (char *)back->resources[1].name, "matlab"));
+    htc_task_destroy(back);
+    for (size_t n = 0; n < bytes.len; n++)
+        if (htc_task_from_bytes(NULL, (htc_bytes){ bytes.data, n }, &back) == HTC_OK) { /* without the section it is a task that asks for nothing */
+            cr_expect(back->n_resources == 0 && !back->nodes && !back->devices && !back->container);
+            htc_task_destroy(back);
+        }
+    htc_work_free(NULL, bytes);
+    static const struct { const char *devices, *nodes; uint32_t member; } bad[] = {
+        { "0,", NULL, 0 }, { ",1", NULL, 0 }, { "0,,1", NULL, 0 }, { "x", NULL, 0 }, { NULL, "a  b", 0 }, { NULL, "a ", 0 }, { NULL, " a", 0 }, { NULL, "a b", 2 }, { NULL, NULL, 1 },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        copy.devices = bad[i].devices;
+        copy.nodes = bad[i].nodes;
+        copy.member = bad[i].member;
+        cr_assert(eq(int, htc_task_to_bytes(NULL, &copy, &bytes), HTC_OK));
+        cr_expect(eq(int, htc_task_from_bytes(NULL, bytes, &back), HTC_EPROTO), "row %zu", i);
+        htc_work_free(NULL, bytes);
+    }
+    htc_task_destroy(t);
+    htc_spec_destroy(spec);
+}
+
+Test(work, refuses_counts_that_are_none)
+{
+    static const struct { const char *inside; htc_status status; } bad[] = {
+        { "<h:Resource name='Gpu'>1</h:Resource>", HTC_ESWEEP },
+        { "<h:Resource name='gpu'>-1</h:Resource>", HTC_ESCHEMA },
+        { "<h:Resource name='gpu'>99999999999</h:Resource>", HTC_EUNSUPPORTED },
+        { "<h:Resource>1</h:Resource>", HTC_ESCHEMA },
+        { "<h:Resource name='gpu'>1</h:Resource><h:Resource name='gpu'>1</h:Resource>", HTC_EUNSUPPORTED },
+        { "<h:Resource name='a'>1</h:Resource><h:Resource name='b'>1</h:Resource><h:Resource name='c'>1</h:Resource><h:Resource name='d'>1</h:Resource>"
+          "<h:Resource name='e'>1</h:Resource><h:Resource name='f'>1</h:Resource><h:Resource name='g'>1</h:Resource><h:Resource name='h'>1</h:Resource>"
+          "<h:Resource name='i'>1</h:Resource>", HTC_ETOOBIG },
+        { "<h:Strange/>", HTC_ESCHEMA },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char      text[4000];
+        htc_spec *spec = NULL;
+        htc_error error = { .status = HTC_OK };
+        snprintf(text, sizeof text, COUNTED("%s") "</j:JobDefinition>", bad[i].inside);
+        cr_expect(eq(int, htc_spec_parse(NULL, htc_bytes_of(text), NULL, &spec, &error), bad[i].status), "row %zu: %s", i, error.text);
+    }
 }

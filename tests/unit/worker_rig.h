@@ -19,7 +19,7 @@
 #include "roles/runtime/span_wire.h"
 #include "roles/worker/flow.h"
 #include "roles/worker/graph_task.h"
-#include "roles/worker/objects_wire.h"
+#include "roles/runtime/objects_wire.h"
 #include "roles/worker/worker_wire.h"
 
 #define RIG_FLOW   7u

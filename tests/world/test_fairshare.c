@@ -31,6 +31,7 @@ typedef struct spans {
     const char *names[4];
     htc_ns      span[4];
     uint64_t    bad; /* tasks of this job fail at once; 0: none does */
+    uint64_t    stairs; /* task i of this job takes i + 1 times that; 0: of none */
 } spans;
 
 static void run_task(sys *s, const char *user_name, const htc_attempt *a, sys_run *run)
@@ -39,6 +40,8 @@ static void run_task(sys *s, const char *user_name, const htc_attempt *a, sys_ru
     for (int i = 0; i < 4; i++)
         if (p->names[i] && strcmp(p->names[i], user_name) == 0)
             run->span = p->span[i];
+    if (p->stairs && a->job == p->stairs)
+        run->span *= a->task + 1;
     if (p->bad && a->job == p->bad)
         *run = (sys_run){ .span = HTC_MS, .status = HTC_EEXIT, .exit_code = 1 };
 }
@@ -152,7 +155,7 @@ static const char *const names[] = { "ada", "bob", "cy", "dora", NULL };
 static void run_bags(const row *r, const char *policy, const double *expected, double *last, double *sum)
 {
     spans    p = { { "ada", "bob", "cy", "dora" },
-                   { TASK_S * HTC_SECOND, TASK_S * HTC_SECOND, TASK_S * HTC_SECOND, TASK_S * HTC_SECOND }, 0 };
+                   { TASK_S * HTC_SECOND, TASK_S * HTC_SECOND, TASK_S * HTC_SECOND, TASK_S * HTC_SECOND }, 0, 0 };
     int      fixed = strcmp(policy, "static") == 0;
     sys     *s = open_system(policy, fixed ? names : NULL, r->sites, r->n_sites, &p);
     htc_ns   begin = htc_sim_now(s->w);
@@ -200,11 +203,12 @@ static void slots_are(sys *s, htc_ns begin, uint32_t at_s, uint32_t a, uint32_t 
            (unsigned)c);
 }
 
-static void worked_example(void)
+/* The hundred cores at one, two and three sites, under both policies whose table it is: who has how many is the same. */
+static void worked_example_at(const char *policy, const htc_site_options *sites, uint32_t n)
 {
-    static const htc_site_options here = { .size = sizeof here, .name = "one", .cores = 100 };
-    spans    p = { { "ada", "bob", "cy" }, { 100 * HTC_SECOND, 60 * HTC_SECOND, 100 * HTC_SECOND }, 0 };
-    sys     *s = open_system("eq1", NULL, &here, 1, &p);
+    spans    p = { { "ada", "bob", "cy" }, { 100 * HTC_SECOND, 60 * HTC_SECOND, 100 * HTC_SECOND }, 0, 0 };
+    sys     *s = open_system(policy, NULL, sites, n, &p);
+    printf("  %s, %u sites\n", policy, (unsigned)n);
     htc_ns   t = htc_sim_now(s->w);
     sys_job *a = htc__sys_submit(s, "ada", "a", 200);
     slots_are(s, t, 0, 100, 0, 0);
@@ -228,6 +232,66 @@ static void worked_example(void)
     htc__sys_close(s);
 }
 
+static void worked_example(void)
+{
+    static const htc_site_options one[] = { { .size = sizeof one[0], .name = "one", .cores = 100 } },
+                                  two[] = { { .size = sizeof two[0], .name = "one", .cores = 70 }, { .size = sizeof two[0], .name = "two", .cores = 30, .speed = 2 } },
+                                  three[] = { { .size = sizeof three[0], .name = "one", .cores = 45 },
+                                              { .size = sizeof three[0], .name = "two", .cores = 35 },
+                                              { .size = sizeof three[0], .name = "three", .cores = 20, .speed = 3 } };
+    static const char *const policies[] = { "eq1", "maxmin" };
+    for (size_t i = 0; i < 2; i++) {
+        worked_example_at(policies[i], one, 1);
+        worked_example_at(policies[i], two, 2);
+        worked_example_at(policies[i], three, 3);
+    }
+}
+
+/* ---- the queue is empty ---- */
+
+static uint32_t sites_used(const sys *s)
+{
+    const htc_gateway *gw = htc_sim_machine(s->gateway);
+    uint32_t           n = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        n += gw->sites[i].used;
+    return n;
+}
+
+static uint32_t processes_of(const sys *s, const char *name)
+{
+    uint32_t n = 0;
+    for (const sys_agent *a = s->agents; a; a = a->next)
+        n += a->alive && strcmp(a->user, name) == 0;
+    return n;
+}
+
+/* Five cores at two sites, five tasks that end one after the other with none behind them: a second after the end of each its core is free, by itself. The
+ * last agents are gone as processes too, and nobody has told them to. */
+static void cores_are_free_again(const char *policy)
+{
+    static const htc_site_options two[] = { { .size = sizeof two[0], .name = "one", .cores = 3 }, { .size = sizeof two[0], .name = "two", .cores = 2 } };
+    spans    p = { { "ada", "bob" }, { 10 * HTC_SECOND, HTC_SECOND }, 0, 0 };
+    sys     *s = open_system(policy, NULL, two, 2, &p);
+    p.stairs = 1;
+    sys_job *a = htc__sys_submit(s, "ada", "a", 5);
+    htc__sys_run_until(s, htc_sim_now(s->w) + 5 * HTC_SECOND);
+    expect(a->id == 1 && sites_used(s) == 5, "job %u has %u cores, not 5", (unsigned)a->id, (unsigned)sites_used(s));
+    for (uint32_t i = 0; i < 5; i++) {
+        const sys_task *t = htc__sys_task_of(s, a->id, i);
+        while (!t->ended && htc_sim_next(s->w) == HTC_OK)
+            ;
+        expect(sites_used(s) == 5 - i || (slots_max > 1 && sites_used(s) == 4 - i), "%u cores are held before the end of task %u", (unsigned)sites_used(s), (unsigned)i);
+        htc__sys_run_until(s, t->ended + HTC_SECOND);
+        expect(sites_used(s) == 4 - i, "a second after the end of %u tasks %u cores are held", (unsigned)i + 1, (unsigned)sites_used(s));
+        expect(slots_max > 1 || processes_of(s, "ada") == 4 - i, "%u processes are there after the end of %u tasks", (unsigned)processes_of(s, "ada"), (unsigned)i + 1);
+    }
+    expect(processes_of(s, "ada") == 0 && s->agents_alive == 0, "%u processes are left", (unsigned)s->agents_alive);
+    printf("  %-6s ok\n", policy);
+    close_system(s);
+    htc__sys_close(s);
+}
+
 /* ---- a newcomer ---- */
 
 /* Ada holds five of ten slots with her last tasks, of 40 s each. Bob holds the others with short ones. Seconds until the first
@@ -235,7 +299,7 @@ static void worked_example(void)
 static double newcomer_waits(const char *policy)
 {
     static const htc_site_options here = { .size = sizeof here, .name = "one", .cores = 10 };
-    spans    p = { { "ada", "bob", "cy" }, { 40 * HTC_SECOND, 200 * HTC_MS, 200 * HTC_MS }, 0 };
+    spans    p = { { "ada", "bob", "cy" }, { 40 * HTC_SECOND, 200 * HTC_MS, 200 * HTC_MS }, 0, 0 };
     sys     *s = open_system(policy, NULL, &here, 1, &p);
     htc_ns   begin = htc_sim_now(s->w);
     htc__sys_submit(s, "ada", "a", 5);
@@ -265,7 +329,7 @@ static void newcomer(void)
 static void failing_fast(void)
 {
     static const htc_site_options here = { .size = sizeof here, .name = "one", .cores = 4 };
-    spans  p = { { "ada", "bob" }, { HTC_SECOND, HTC_SECOND }, 0 };
+    spans  p = { { "ada", "bob" }, { HTC_SECOND, HTC_SECOND }, 0, 0 };
     sys   *s = open_system(NULL, NULL, &here, 1, &p);
     htc_ns begin = htc_sim_now(s->w);
     p.bad = 1;
@@ -287,6 +351,9 @@ int main(void)
     for (slots_max = 1; slots_max <= 64; slots_max *= 64) {
         printf("agents of %u slots at most\nbeside a job whose tasks fail at once:\n", (unsigned)slots_max);
         failing_fast();
+        printf("a second after a task has ended its core is free:\n");
+        cores_are_free_again("eq1");
+        cores_are_free_again("maxmin");
         printf("a newcomer's first task has ended after:\n");
         newcomer();
         printf("worked example, with agents:\n");

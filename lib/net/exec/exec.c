@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "net/exec/exec_private.h"
@@ -62,6 +63,8 @@ void htc__run_free(htc__run *r)
     close_if_open(r->dir_fd);
     close_if_open(r->streams[0]);
     close_if_open(r->streams[1]);
+    htc__gang_door_close(r);
+    free(r->mark);
     free(r->place);
     free(r->work_below);
     free(r->dir);
@@ -180,8 +183,12 @@ static void do_clean(void *arg)
         htc__unlink_below(dir, j->delete_names[i]);
     close_if_open(dir);
     htc__remove_below(j->agent->slot_fd, j->place);
+    int shared = j->drop ? htc__outputs_at_dup(&j->agent->outputs_at) : -1;
     if (j->drop)
         htc__drop_outputs(j->agent->data_dir, &j->attempt);
+    if (shared >= 0)
+        htc__drop_outputs_below(shared, &j->attempt);
+    close_if_open(shared);
 }
 
 static void clean_done(void *arg)
@@ -214,9 +221,9 @@ static char **names_to_delete(const htc__run *r)
 static void start_cleaning(htc__run *r, int drop)
 {
     htc_agent_host *a = r->agent;
-    if (r->plain && !r->left) {
+    if (r->gang || (r->plain && !r->left)) {
         unlink_run(r);
-        htc__run_free(r); /* it has left nothing, and stored nothing */
+        htc__run_free(r); /* it has left nothing, or in another's place, and stored nothing */
         return;
     }
     job            *j = calloc(1, sizeof *j);
@@ -261,8 +268,51 @@ static void staged_in(void *arg)
     htc__exec_settle(r);
 }
 
+/* What it names by URL is there, or not. */
+static void fetched(htc__run *r)
+{
+    assert(r->phase == RUN_STAGING_IN && !r->fetch);
+    r->urls_here = r->status == HTC_OK;
+    htc_status status = r->status == HTC_OK ? htc__exec_work(r, htc__stage_in, staged_in) : r->status; /* a thread has the run then */
+    if (status != HTC_OK) {
+        r->status = status;
+        staged_in(r);
+    }
+}
+
+static void placed(void *arg)
+{
+    htc__run *r = arg;
+    if (r->status == HTC_OK && r->clean_wanted)
+        r->status = HTC_ECANCELLED;
+    if (r->status != HTC_OK || htc__urls_start(r, fetched) != HTC_OK)
+        staged_in(r);
+}
+
+static htc_status begin_staging(htc__run *r)
+{
+    return htc__urls_some(r->task) && !r->urls_here ? htc__exec_work(r, htc__stage_place, placed) : htc__exec_work(r, htc__stage_in, staged_in);
+}
+
+/* It could not be staged in, for now or without what is there by now. */
+static int may_stage_again(const htc__run *r)
+{
+    return r->phase == RUN_READY && !r->plain && r->status != HTC_OK && !r->started && !r->clean_wanted;
+}
+
+static void say_full(htc_agent_host *a, uint64_t tag)
+{
+    char text[400];
+    snprintf(text, sizeof text, "%.300s is on a disk without room", a->slot_dir);
+    htc_host_answer(a->host, HTC_CALL_STAGE_IN, tag, HTC_ENOSPC, htc_bytes_of(text));
+}
+
 static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
 {
+    if (a->full) {
+        say_full(a, tag);
+        return HTC_OK;
+    }
     htc_attempt attempt;
     char        user[64];
     htc_task   *task = NULL;
@@ -272,8 +322,14 @@ static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
     uint64_t  count = htc_get_u64(body);
     uint32_t  compat = htc_get_u32(body);
     htc_bytes bytes = htc_get_bytes(body);
-    if (htc_reader_done(body) != HTC_OK || run_numbered(a, number))
+    htc__run *again = run_numbered(a, number);
+    if (htc_reader_done(body) != HTC_OK || (again && !may_stage_again(again)))
         return HTC_EPROTO;
+    if (again) {
+        again->tag = tag;
+        again->phase = RUN_STAGING_IN;
+        return begin_staging(again);
+    }
     htc_status status = htc_task_from_bytes(NULL, bytes, &task);
     if (status == HTC_OK && task->kind != HTC_TASK_COMMAND) {
         htc_task_destroy(task);
@@ -292,10 +348,13 @@ static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
     r->tag = tag;
     r->phase = RUN_STAGING_IN;
     if (r->plain) { /* its place is there */
+        r->status = htc__scratch_full(a) ? HTC_ENOSPC : HTC_OK;
+        if (r->status != HTC_OK)
+            snprintf(r->text, sizeof r->text, "%.300s is on a disk without room", a->slot_dir);
         staged_in(r);
         return HTC_OK;
     }
-    status = htc__exec_work(r, htc__stage_in, staged_in);
+    status = begin_staging(r);
     if (status != HTC_OK) {
         unlink_run(r);
         htc__run_free(r);
@@ -360,6 +419,7 @@ static void clean(htc__run *r, int drop)
 {
     r->clean_wanted = 1;
     r->drop_wanted |= drop;
+    htc__urls_stop(r);
     if (r->phase == RUN_RUNNING || r->phase == RUN_WAITING)
         send_signal(r, SIGKILL, HTC_EKILLED);
     htc__exec_settle(r);
@@ -386,6 +446,14 @@ static htc_status start(htc__run *r, uint64_t tag)
 uint32_t htc__run_slots(const htc__run *r)
 {
     return r->task && r->task->limits.cores > 1 ? r->task->limits.cores : 1;
+}
+
+uint32_t htc__run_nodes(const htc__run *r)
+{
+    uint32_t n = 1;
+    for (const char *at = r->task && r->task->nodes ? strchr(r->task->nodes, ' ') : NULL; at; at = strchr(at + 1, ' '))
+        n++;
+    return n;
 }
 
 /* A keeper takes more than it can run, the first come first; all others need slots that nobody has. While more keepers run something than
@@ -428,6 +496,7 @@ static htc_status run(htc__run *r, uint64_t tag)
 
 static void take_back(htc__run *r)
 {
+    htc__urls_stop(r);
     if (r->phase == RUN_RUNNING) {
         htc__kept_take_back(r);
     } else if (r->phase == RUN_WAITING) {
@@ -439,7 +508,7 @@ static void take_back(htc__run *r)
 /* What runs goes on: with fewer slots than that nothing begins until enough has ended. */
 static void set_slots(htc_agent_host *a, uint32_t slots)
 {
-    a->slots = slots == 0 ? 1 : slots < a->n_keepers ? slots : a->n_keepers;
+    a->slots = slots == 0 || a->full ? 1 : slots < a->n_keepers ? slots : a->n_keepers;
     htc__functions_slots(a);
     htc__exec_start_waiting(a);
 }
@@ -453,8 +522,16 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
         return stage_in(a, tag, &body);
     if (op == HTC_CALL_DIAL)
         return htc__exec_dial(a, tag, &body);
+    if (op == HTC_CALL_OUTPUTS_AT)
+        return htc__exec_outputs_at(a, tag, &body);
     if (op == HTC_CALL_HANG_UP) {
         htc__exec_hang_up(a, &body);
+        return HTC_OK;
+    }
+    if (op == HTC_CALL_GANG_RUN)
+        return htc__gang_run(a, tag, &body);
+    if (op == HTC_CALL_GANG_ANSWER) {
+        htc__gang_answer(a, &body);
         return HTC_OK;
     }
     if (op == HTC_CALL_SLOTS) {
@@ -462,7 +539,7 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
         return HTC_OK;
     }
     if (op == HTC_CALL_RUN_SPAN)
-        return htc__functions_run(a, tag, bytes);
+        return a->full ? HTC_ENOSPC : htc__functions_run(a, tag, bytes);
     if (htc__objects_host_is_call(op))
         return a->objects ? htc__objects_host_call(a->objects, op, tag, bytes) : HTC_EUNSUPPORTED;
     uint64_t   number = htc_get_u64(&body);
@@ -540,6 +617,7 @@ static void on_host_end(void *ctx)
     htc__keepers_close(a);
     for (htc__run *r = a->runs; r; r = r->next) {
         htc__run_end_now(r);
+        htc__urls_end(r);
         if (r->place)
             htc__remove_below(a->slot_fd, r->place);
     }
@@ -578,12 +656,19 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         return htc__error(error, HTC_ENOMEM, "out of memory");
     a->env = env;
     a->record_fd = a->slot_fd = -1;
+    htc__outputs_at_open(&a->outputs_at);
     a->lock_fd = o.lock ? *o.lock : -1;
     a->agent = o.agent;
+    a->link_min = o.link_min ? o.link_min : (uint64_t)16 << 20;
     a->durable = o.durable;
     a->outputs_bytes_max = o.outputs_bytes_max;
+    a->stages_max = o.stages_max;
     a->keys = o.keys;
+    a->urls.bytes_max = o.url_max ? o.url_max : (uint64_t)16 << 30;
+    a->urls.connect = o.url_connect ? o.url_connect : 30 * HTC_SECOND;
+    a->urls.stall = o.url_stall ? o.url_stall : 60 * HTC_SECOND;
     a->own_places = o.own_places;
+    a->stall = o.stall;
     htc_status  status = htc__slot_enter(o.slot_dir, &a->slot_dir, &a->lock_fd, error);
     const char *home = value_in(o.environ, "HOME"), *path = value_in(o.environ, "PATH");
     if (status == HTC_OK && (a->slot_fd = open(a->slot_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
@@ -596,21 +681,29 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         a->home = strdup(home ? home + 5 : "/");
         a->path = strdup(path && path[5] ? path + 5 : "/usr/local/bin:/usr/bin:/bin");
         a->env_pass = copy_passed(o.env_pass, o.environ);
+        a->urls.program = o.transfer ? strdup(o.transfer) : NULL;
+        a->urls.ca = strdup(o.url_ca ? o.url_ca : "");
+        a->urls.proxy = strdup(o.url_proxy ? o.url_proxy : "");
+        a->gang = o.gang ? strdup(o.gang) : NULL;
+        a->container = strdup(o.container ? o.container : "auto");
         a->confine = o.confine;
         a->confined_paths = copy_words(o.confined_paths);
         char events[PATH_MAX];
         if (htc__oom_events_path(events, sizeof events) == 0)
             a->oom_events = strdup(events);
     }
-    if (status == HTC_OK && (!a->node || !a->site || !a->home || !a->path || !a->env_pass || !a->confined_paths))
+    if (status == HTC_OK && ((o.transfer && !a->urls.program) || !a->urls.ca || !a->urls.proxy || !a->container || !a->node || !a->site || !a->home || !a->path || !a->env_pass || !a->confined_paths))
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         status = htc__error(error, HTC_EIO, "cannot become a subreaper: %s", strerror(errno));
-    if (status == HTC_OK && o.objects_dir)
+    a->full = status == HTC_OK && htc__scratch_full(a);
+    if (status == HTC_OK && o.objects_dir && !a->full)
         status = htc__objects_host_open(host, o.objects_dir, a->data_dir, o.durable != 0, &a->objects, error);
+    if (a->objects)
+        htc__objects_host_outputs_at(a->objects, &a->outputs_at);
     if (status == HTC_OK)
         hear_of_children();
-    if (status == HTC_OK && (status = htc__record_open(a)) != HTC_OK)
+    if (status == HTC_OK && !a->full && (status = htc__record_open(a)) != HTC_OK)
         status = htc__error(error, status, "cannot write %s/groups: %s", a->slot_dir, strerror(errno));
     if (status != HTC_OK) {
         htc_agent_host_destroy(a);
@@ -619,7 +712,7 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
     a->host = host;
     a->slots = o.slots == 0 ? 1 : o.slots < HTC__KEEPERS_MAX ? o.slots : HTC__KEEPERS_MAX;
     uint32_t most = o.slots_max < HTC__KEEPERS_MAX ? o.slots_max : HTC__KEEPERS_MAX;
-    if (htc__keepers_open(a, most > a->slots ? most : a->slots) != 0) {
+    if (!a->full && htc__keepers_open(a, most > a->slots ? most : a->slots) != 0) {
         status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot make the processes that start tasks in %s: %s", a->slot_dir, strerror(errno));
         htc_agent_host_destroy(a);
         return status;
@@ -642,6 +735,7 @@ void htc_agent_host_destroy(htc_agent_host *a)
     htc__functions_close(a);
     htc__keepers_close(a);
     htc__objects_host_close(a->objects);
+    htc__outputs_at_close(&a->outputs_at);
     close_if_open(a->lock_fd);
     close_if_open(a->record_fd);
     close_if_open(a->slot_fd);
@@ -651,13 +745,35 @@ void htc_agent_host_destroy(htc_agent_host *a)
     free(a->slot_dir);
     free(a->data_dir);
     free(a->node);
+    free(a->container);
+    free(a->urls.program);
+    free(a->urls.ca);
+    free(a->urls.proxy);
     free(a->site);
     free(a->home);
     free(a->path);
     free(a->oom_events);
+    free(a->gang);
     free(a->found_name);
     free(a->found_path);
     free(a);
+}
+
+static void copy_word(char out[32], const char *word)
+{
+    size_t n = strlen(word);
+    if (n >= 32)
+        n = 0;
+    memcpy(out, word, n);
+    out[n] = '\0';
+}
+
+void htc_agent_host_machine(char system[32], char machine[32])
+{
+    struct utsname name;
+    int            known = uname(&name) == 0;
+    copy_word(system, known ? name.sysname : "");
+    copy_word(machine, known ? name.machine : "");
 }
 
 void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64])

@@ -166,15 +166,34 @@ static int show_system(htc__confine *k)
     return show_as(k, "/proc", k->step = "/proc", 1);
 }
 
-static int show_own(htc__confine *k)
+static int below_tmp(const char *path)
+{
+    for (size_t i = 0; i < COUNT(tmp_dirs); i++) {
+        size_t n = strlen(tmp_dirs[i]);
+        if (strncmp(path, tmp_dirs[i], n) == 0 && path[n] == '/')
+            return 1;
+    }
+    return 0;
+}
+
+/* Of the configured paths those below a directory for temporary files, or the others. */
+static int show_paths(htc__confine *k, int below)
 {
     for (size_t i = 0; k->paths && k->paths[i]; i++)
-        if (k->paths[i][0] == '/' && show_as(k, k->paths[i], k->step = k->paths[i], 1) != 0)
+        if (k->paths[i][0] == '/' && below_tmp(k->paths[i]) == below && show_as(k, k->paths[i], k->step = k->paths[i], 1) != 0)
             return -1;
+    return 0;
+}
+
+/* What is mounted later covers what lies below it: paths below /tmp come after the task's own /tmp. */
+static int show_own(htc__confine *k)
+{
+    if (show_paths(k, 0) != 0)
+        return -1;
     for (size_t i = 0; i < COUNT(tmp_dirs); i++)
         if (show_as(k, k->tmp, k->step = tmp_dirs[i], 0) != 0)
             return -1;
-    return 0;
+    return show_paths(k, 1);
 }
 
 static int build_root(htc__confine *k)

@@ -67,7 +67,12 @@ static void add_sge(entries *e, const htc__run *r)
     add(e, "NSLOTS=%" PRIu32, r->task->limits.cores ? r->task->limits.cores : 1);
 }
 
-/* Names that start with HTC_ are the system's word and not the task's to change. */
+/* Names that start with HTC_ are the system's word and not the task's to change, but those that tell of an array or of another job. */
+static int is_ours(const char *entry)
+{
+    return strncmp(entry, "HTC_", 4) == 0 && strncmp(entry, "HTC_ARRAY_INDEX=", 16) != 0 && strncmp(entry, "HTC_JOB_", 8) != 0;
+}
+
 static void add_ours(entries *e, const htc__run *r, htc_ns wall_now)
 {
     add(e, "HTC_USER=%s", r->user);
@@ -82,7 +87,21 @@ static void add_ours(entries *e, const htc__run *r, htc_ns wall_now)
     put(e, strdup(r->scratch_entry));
     add(e, "HTC_OUTPUT_DIR=%s", r->out);
     add(e, "HTC_SWEEP=%s", r->task->values_json ? r->task->values_json : "{}");
-    add(e, "HTC_CORES=%" PRIu32, r->task->limits.cores ? r->task->limits.cores : 1);
+    add(e, "HTC_CORES=%" PRIu32, htc__run_slots(r) * htc__run_nodes(r));
+    if (htc__run_slots(r) > 1 || r->task->nodes)
+        add(e, "HTC_NODEFILE=%s/nodes", r->dir);
+    if (r->task->nodes) {
+        add(e, "HTC_GANG_NODES=%" PRIu32, htc__run_nodes(r));
+        add(e, "HTC_GANG_MEMBER=%" PRIu32, r->task->member);
+    }
+    if (r->door)
+        add(e, "HTC_GANG=%s/gang", r->dir);
+    if (r->mark)
+        put(e, strdup(r->mark));
+    if (r->task->container)
+        add(e, "HTC_CONTAINER=%s", r->task->container);
+    if (r->task->devices)
+        add(e, "HTC_GPUS=%s", r->task->devices);
     if (r->task->limits.wall)
         add(e, "HTC_WALL_DEADLINE=%" PRIu64, (wall_now + r->task->limits.wall) / HTC_SECOND);
 }
@@ -102,8 +121,15 @@ char **htc__child_env(const htc__run *r, htc_ns wall_now)
         add_slurm(&e, r);
     if (r->compat == HTC_COMPAT_SGE)
         add_sge(&e, r);
+    if (r->door) { /* mpirun of MPICH and of what descends from it */
+        add(&e, "HYDRA_BOOTSTRAP=ssh");
+        add(&e, "HYDRA_BOOTSTRAP_EXEC=%s", a->gang);
+        add(&e, "HYDRA_HOST_FILE=%s/nodes", r->dir);
+    }
+    if (r->task->devices)
+        add(&e, "CUDA_VISIBLE_DEVICES=%s", r->task->devices);
     for (const char *const *p = r->task->env; p && *p; p++)
-        if (strncmp(*p, "HTC_", 4) != 0 && strchr(*p, '=') && **p != '=')
+        if (!is_ours(*p) && strchr(*p, '=') && **p != '=')
             put(&e, strdup(*p));
     add_ours(&e, r, wall_now);
     if (e.failed) {

@@ -13,6 +13,7 @@
 
 #include "htcsched/agent_host.h"
 #include "core/util.h"
+#include "net/exec/exec_private.h"
 #include "net/files/files.h"
 
 #define ACCOUNT_BYTES 16384
@@ -100,6 +101,8 @@ htc_status htc_agent_host_become(const char *slot_dir, uint32_t uid, uint32_t gi
         return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot make %s for uid %u: %s", slot_dir, uid, strerror(errno));
     if (objects_for(slot_dir, uid, gid) != 0)
         return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot make %s.objects for uid %u: %s", slot_dir, uid, strerror(errno));
+    if (htc__turns_make(slot_dir, uid, gid) != 0)
+        return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot make the turns of uid %u beside %s: %s", uid, slot_dir, strerror(errno));
     if (take_groups(uid, gid, home, HTC_AGENT_HOST_HOME_MAX) != 0 || (uid != 0 && take_uid(uid, gid) != 0))
         return htc__error(error, HTC_EIO, "cannot become uid %u: %s", uid, strerror(errno));
     return HTC_OK;

@@ -10,14 +10,17 @@
 #include "net/exec/exec_confine.h"
 #include "net/exec/keeper.h"
 #include "net/exec/objects.h"
+#include "net/exec/outputs_at.h"
 #include "net/loop/host_private.h"
 #include "net/files/proc.h"
 #include "htcsched/calls.h"
+#include "roles/attempt/progress.h"
 #include "roles/runtime/agent_wire.h"
 
 typedef struct htc__keeper htc__keeper;
 struct htc__functions;
 struct htc__fn_process;
+struct htc__program;
 
 typedef enum htc__run_phase {
     RUN_STAGING_IN = 1,
@@ -45,9 +48,17 @@ typedef struct htc__run {
     struct htc__fn_process *process; /* NULL: it is none */
     int              channel; /* its standard input, while it is started; -1 */
     htc_task        *task;  /* malloc'd: read by worker threads */
+    int              gang;  /* a process for the leader of a gang: it shares the place of the member's run */
+    struct htc__gang_door *door; /* of a gang's leader: where htc-gang asks; NULL: there is none */
     /* Its directory, made by staging in and held from then on. Once the task has run, the paths may lead anywhere: all that
      * is looked at afterwards is opened below dir_fd (htc__run_open_work, htc__run_open_out), the streams are held open. */
     int              dir_fd;
+    /* While htc-transfer fetches what it names by URL */
+    struct htc__program *fetch; /* NULL: it does not */
+    int              fetch_stopped;
+    size_t           appended;  /* targets up to that one are not appended again */
+    int              urls_here; /* all is fetched, and nothing of it used yet */
+    void           (*fetched)(struct htc__run *r); /* then status and text say how it went */
     char            *place; /* its name below the slot: scratch/JOB.TASK.ATTEMPT */
     char            *dir;   /* slots/SITE.N/place */
     char            *work;  /* dir/work, or the task's own absolute directory: where it runs */
@@ -56,6 +67,7 @@ typedef struct htc__run {
     char            *out;   /* dir/out */
     int              streams[2]; /* what it writes to 1 and 2, open for reading since before it began; -1 */
     char            *scratch_entry; /* "HTC_SCRATCH=…", by which orphans are known */
+    char            *mark; /* of a gang's process: by which its own are known among those of its place */
     /* cleaning was asked for while something was going on */
     int              clean_wanted, drop_wanted;
     /* the process */
@@ -68,6 +80,8 @@ typedef struct htc__run {
     htc_ns           sweep_pause, sweep_since;
     int              leader_reaped, wait_status;
     int              stop_told;
+    task_progress    progress;
+    int              behind; /* its first process only waits for it: that is not asked to end, but killed */
     uint64_t         oom_kills; /* of the cgroup, before it began */
     htc_status       why; /* HTC_OK: nobody ended it */
     char             why_text[256];
@@ -91,13 +105,24 @@ struct htc_agent_host {
     htc_ns         oom_at;
     char          *found_name, *found_path; /* the last program that was looked for, and where it is */
     htc_ns         found_at;
+    char          *container; /* what runs containers: as site.NAME.container */
     uint32_t       confine;  /* tasks are another user's and share our uid */
     char         **confined_paths; /* what they see beside the system; NULL at the end */
     char         **env_pass; /* "NAME=value" that were found; NULL at the end */
     uint64_t       agent;
     uint32_t       durable, own_places;
     uint64_t       outputs_bytes_max;
+    uint32_t       stages_max; /* at once, of all agents of this uid beside this one; 0: any */
+    htc_ns         stall; /* tasks that do nothing for so long are told; 0: none */
+    uint64_t       link_min; /* uploads of so many bytes are not copied where they can be shared */
+    struct {
+        char    *program; /* htc-transfer; NULL: inputs by URL are refused */
+        char    *ca, *proxy; /* "": none */
+        uint64_t bytes_max;
+        htc_ns   connect, stall;
+    } urls;
     htc__objects_host *objects; /* NULL: there are none */
+    htc__outputs_at outputs_at; /* of the gateway: outputs go there first */
     struct htc_host_keys *keys; /* of connections beyond this machine; NULL: there are none */
     htc__run      *runs;
     htc__procs     procs;
@@ -113,6 +138,8 @@ struct htc_agent_host {
     uint32_t       n_keepers;
     htc__keepers_file *keepers_file; /* slots/SITE.N/keepers, mapped; NULL: there are no keepers */
     struct htc__functions *functions; /* NULL while it begins and ends */
+    int            full; /* its disk had no room when it began: it says so of each task, and runs none */
+    char          *gang;      /* the program htc-gang; NULL: gangs start nothing on their other nodes */
     int            closing;
     uint32_t       in_work; /* pieces of work on the threads */
 };
@@ -141,16 +168,47 @@ const char *htc__run_no_paths(const htc__run *r);
 int htc__run_open_work(const htc__run *r);
 int htc__run_open_out(const htc__run *r);
 
-/* stage.c: on a worker thread */
+/* gang.c */
+htc_status htc__gang_run(htc_agent_host *a, uint64_t tag, htc_reader *body); /* HTC_CALL_GANG_RUN */
+void       htc__gang_answer(htc_agent_host *a, htc_reader *body);            /* HTC_CALL_GANG_ANSWER */
+void       htc__gang_told(htc__run *r, const htc_outcome *o);                /* how one has ended: answers GANG_RUN */
+int        htc__gang_leads(const htc__run *r); /* may it ask? */
+void       htc__gang_door_open(htc__run *r);   /* it begins: without a door, its environment names none */
+void       htc__gang_door_close(htc__run *r);  /* without one is fine; whoever waits there is told nothing */
+
+/* stage.c: on a worker thread. Its directory, with one for what is fetched; the same, then its inputs. */
+void htc__stage_place(void *run);
 void htc__stage_in(void *run);
+/* An upload of that user's by its hash, for reading. -1 and errno; path: of it. */
+int  htc__upload_open(const htc_agent_host *a, const char *user, const char hex[65], char path[PATH_MAX]);
+/* stage_turns.c: on a worker thread */
+#define HTC__TURN_FREE (-1) /* there is no limit, or none can be kept */
+#define HTC__TURN_NONE (-2) /* as many stage as may */
+int  htc__turn_take(const htc_agent_host *a, uint64_t number);
+void htc__turn_give(int turn);
+/* Makes the file of turns for agents of another uid. 0, or -1 and errno. */
+int  htc__turns_make(const char *slot_dir, uid_t uid, gid_t gid);
+/* scratch.c */
+int  htc__scratch_full(const htc_agent_host *a); /* 1: there is no room for what a task could write */
+int  htc__scratch_failed(const htc__run *r);     /* 1: so it is, and not by what this task has written: its failure is not its own */
+/* urls.c: does the task, or that input, need something by a URL? */
+int htc__urls_is_wanted(const htc_stage *s);
+int htc__urls_some(const htc_task *t);
+/* Its place is made: fetch what it names. HTC_OK: fetched is called from the loop, with status and text of the run. Else these say why not. */
+htc_status htc__urls_start(htc__run *r, void (*fetched)(htc__run *r));
+void       htc__urls_stop(htc__run *r); /* fetched is called with HTC_ECANCELLED; nothing if nothing is fetched */
+void       htc__urls_end(htc__run *r);  /* fetched is not called */
 /* outputs.c: on a worker thread */
 void htc__stage_out(void *run);
 void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt);
+void htc__drop_outputs_below(int data, const htc_attempt *attempt); /* data: a descriptor of the same */
+htc_status htc__exec_outputs_at(htc_agent_host *a, uint64_t tag, htc_reader *body);
 
 /* exec_run.c: the life of a process */
 htc_status htc__run_start(htc__run *r, uint64_t tag);
 uint32_t   htc__runs_unkept(const htc_agent_host *a); /* slots of those that run, and no keeper has */
-uint32_t   htc__run_slots(const htc__run *r);         /* that it takes */
+uint32_t   htc__run_slots(const htc__run *r);         /* that it takes here, */
+uint32_t   htc__run_nodes(const htc__run *r);         /* and on how many nodes as many */
 void       htc__run_signal(htc__run *r, int signal);
 void       htc__run_end_now(htc__run *r); /* at the end of everything: blocks until its tree is gone */
 void       htc__exec_poll_arm(htc_agent_host *a);
@@ -181,6 +239,7 @@ int  htc__run_index(const htc_agent_host *a, const htc__run *r);
 void htc__run_tell_started(htc__run *r);
 void htc__run_outcome(htc__run *r); /* of its wait_status, exec_stage and why: answers RUN */
 void htc__run_refuse(htc__run *r, htc_status status); /* it never ran: r->text says why */
+size_t htc__run_tail(const htc__run *r, int which, char *out, size_t max); /* the last bytes of a standard stream */
 
 /* exec_child.c: what the child needs, and what it says of itself, in memory that both see until exec. */
 typedef enum htc__child_stage {
@@ -190,6 +249,7 @@ typedef enum htc__child_stage {
 typedef struct htc__child {
     htc__run    *run;
     char       **argv, **envp;
+    int          own_words; /* argv's words are freed with it */
     char         program[PATH_MAX];
     int          directory; /* where it begins */
     int          in, out, err;
@@ -206,6 +266,9 @@ pid_t      htc__child_start(htc__child *c);
 void       htc__child_limits(htc__child *c, const htc_limits *limits);
 /* Find the program of a task: in its directory, then along path. HTC_ENOEXEC with a sentence. */
 htc_status htc__child_find(htc__child *c, const htc__run *r, char *text, size_t room);
+
+/* exec_contain.c: argv and program are those that run the task in its container, if it asks for one. Else why not is in the run's text. */
+htc_status htc__child_contain(htc__child *c, htc__run *r);
 
 /* exec_env.c */
 char **htc__child_env(const htc__run *r, htc_ns wall_now); /* NULL: out of memory */

@@ -1,5 +1,6 @@
 /* The life of a process: start, watch, end, and end what is left of its tree. */
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,10 +14,12 @@
 #include <unistd.h>
 
 #include "net/exec/exec_private.h"
+#include "net/loop/program.h"
 #include "net/files/files.h"
 
 #define POLL_LIMITED (100 * HTC_MS) /* while a limit of a whole tree has to be watched */
 #define POLL_PLAIN HTC_SECOND
+#define FILES_SEEN 64 /* of an output directory, when a task is looked at that may be idle */
 #define SWEEP_FIRST HTC_MS
 #define SWEEP_LAST (50 * HTC_MS)
 #define ASKED_MAX 8 /* rounds, 0.2 s, until process 1 of a namespace is killed with all that is in it */
@@ -34,7 +37,7 @@ uint32_t htc__runs_unkept(const htc_agent_host *a)
 {
     uint32_t n = 0;
     for (const htc__run *r = a->runs; r; r = r->next)
-        n += lives(r) && !r->keeper && !r->process ? htc__run_slots(r) : 0;
+        n += lives(r) && !r->keeper && !r->process && !r->gang ? htc__run_slots(r) : 0;
     return n;
 }
 
@@ -50,7 +53,7 @@ static int owner_of_orphan(const htc_agent_host *a, pid_t pid, int fallback)
     if (others <= 1)
         return fallback;
     for (const htc__run *r = a->runs; r; r = r->next, i++)
-        if (lives(r) && htc__proc_has_env(pid, r->scratch_entry, 0))
+        if (lives(r) && htc__proc_has_env(pid, r->mark ? r->mark : r->scratch_entry, 0))
             return i;
     return fallback;
 }
@@ -61,6 +64,15 @@ int htc__run_index(const htc_agent_host *a, const htc__run *wanted)
     for (const htc__run *r = a->runs; r && r != wanted; r = r->next)
         i++;
     return i;
+}
+
+/* It fetches inputs: it is no task's. */
+static int fetches(const htc_agent_host *a, pid_t pid)
+{
+    for (const htc__run *r = a->runs; r; r = r->next)
+        if (r->fetch && htc__program_pid(r->fetch) == pid)
+            return 1;
+    return 0;
 }
 
 /* Look at the processes; owner is then the place of the run in the agent's list. orphans: who gets those that say nothing. */
@@ -76,7 +88,7 @@ static int look(htc_agent_host *a, int full, int orphans)
         (void)htc__kept_by(a, p->pid, &is_keeper);
         if (kept && of_keeper)
             p->owner = htc__run_index(a, of_keeper);
-        if (p->parent != self || is_keeper)
+        if (p->parent != self || is_keeper || fetches(a, p->pid))
             continue;
         for (const htc__run *r = a->runs; r; r = r->next, i++)
             if ((r->pid == p->pid || (r->first > 0 && r->first == p->pid)) && lives(r))
@@ -127,14 +139,13 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
              o->signal == SIGXCPU ? ": its CPU time is used up" : o->signal == SIGXFSZ ? ": a file grew too large" : "");
 }
 
-/* The last bytes of what went to stderr. */
-static size_t stderr_tail(const htc__run *r, char *out)
+size_t htc__run_tail(const htc__run *r, int which, char *out, size_t max)
 {
     struct stat st;
-    int         fd = r->streams[1];
+    int         fd = r->streams[which];
     if (fd < 0 || fstat(fd, &st) != 0)
         return 0;
-    ssize_t n = pread(fd, out, HTC_STDERR_TAIL_MAX, st.st_size > HTC_STDERR_TAIL_MAX ? st.st_size - HTC_STDERR_TAIL_MAX : 0);
+    ssize_t n = pread(fd, out, max, st.st_size > (off_t)max ? st.st_size - (off_t)max : 0);
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -150,7 +161,12 @@ static void answer_outcome(htc__run *r, htc_outcome *o)
     o->ended = r->ended;
     r->failed = o->status != HTC_OK;
     if (r->failed && r->started)
-        o->stderr_tail = (htc_bytes){ tail, stderr_tail(r, tail) };
+        o->stderr_tail = (htc_bytes){ tail, htc__run_tail(r, 1, tail, sizeof tail) };
+    if (r->gang) {
+        r->phase = RUN_READY;
+        htc__gang_told(r, o);
+        return;
+    }
     if (r->process) {
         r->phase = RUN_READY;
         htc__functions_ended(r, o);
@@ -183,6 +199,11 @@ void htc__run_outcome(htc__run *r)
     if (r->ended < r->started)
         r->ended = r->started; /* the wall clock was set back meanwhile */
     outcome_of_exit(r, &o);
+    if (r->why == HTC_OK && (o.status == HTC_EEXIT || o.status == HTC_ESIGNAL) && !r->process && htc__scratch_failed(r)) {
+        snprintf(r->text, sizeof r->text, "a task failed (%.150s), and %.250s is on a disk without room", o.reason, r->agent->slot_dir);
+        htc__run_refuse(r, HTC_ENOSPC);
+        return;
+    }
     if (r->why != HTC_OK && o.status != HTC_ENOEXEC) {
         o.status = r->why;
         snprintf(o.reason, sizeof o.reason, "%s", r->why_text);
@@ -195,7 +216,7 @@ void htc__run_refuse(htc__run *r, htc_status status)
 {
     htc_outcome o = { .status = status };
     r->phase = RUN_READY;
-    if (!r->process && (status == HTC_AGAIN || status == HTC_ENOSPC || status == HTC_EIO)) {
+    if (!r->process && !r->gang && (status == HTC_AGAIN || status == HTC_ENOSPC || status == HTC_EIO)) {
         htc__exec_answer(r, HTC_CALL_RUN, r->tag, status, r->text);
         return;
     }
@@ -208,6 +229,7 @@ static void finish(htc__run *r)
 {
     assert(r->phase == RUN_SWEEPING && r->leader_reaped);
     r->ended = htc_host_wall();
+    htc__gang_door_close(r);
     forget_process(r);
     htc__record_write(r->agent);
     htc_agent_host *a = r->agent;
@@ -343,21 +365,80 @@ static void over(htc__run *r, htc_status why, const char *format, uint64_t seen,
     htc__run_signal(r, SIGKILL);
 }
 
-static void check_stopped(htc__run *r, char state)
+/* HTC_OK: it is in the stopped state. HTC_ETIMEDOUT: it is idle. */
+static void tell_stopped(htc__run *r, htc_status how)
 {
     htc_buf body;
-    int     stopped = state == 'T';
+    htc_buf_init(&body, r->agent->env, 64);
+    htc_put_u64(&body, r->run);
+    if (body.status == HTC_OK)
+        htc_host_event(r->agent->host, HTC_EVENT_TASK_STOPPED, how, htc_buf_bytes(&body));
+    htc_buf_free(&body);
+}
+
+static void check_stopped(htc__run *r, char state)
+{
+    int stopped = state == 'T';
     if (stopped && r->process && r->why == HTC_OK) {
         r->why = HTC_EKILLED; /* one of its functions has done it: the others have to go on */
         snprintf(r->why_text, sizeof r->why_text, "its process was stopped, by itself or from outside");
         htc__run_signal(r, SIGKILL);
     } else if (stopped && !r->process && !r->stop_told) {
-        htc_buf_init(&body, r->agent->env, 64);
-        htc_put_u64(&body, r->run);
-        htc_host_event(r->agent->host, HTC_EVENT_TASK_STOPPED, HTC_OK, htc_buf_bytes(&body));
-        htc_buf_free(&body);
+        tell_stopped(r, HTC_OK);
     }
     r->stop_told = stopped;
+}
+
+static uint64_t file_seen(uint64_t number, int found, const struct stat *st)
+{
+    if (!found)
+        return number;
+    number = htc__progress_mix(number, (uint64_t)st->st_size);
+    return htc__progress_mix(number, (uint64_t)st->st_mtim.tv_sec * HTC_SECOND + (uint64_t)st->st_mtim.tv_nsec);
+}
+
+/* What it writes: its streams, the names in its directories, and files in its output directory. Nothing is opened but that directory. */
+static uint64_t written(const htc__run *r, uint64_t number)
+{
+    char           path[PATH_MAX];
+    struct stat    st;
+    struct dirent *e;
+    for (int i = 0; i < 2; i++) {
+        number = file_seen(number, r->streams[i] >= 0 && fstat(r->streams[i], &st) == 0, &st);
+        snprintf(path, sizeof path, "%s/../%s", r->out, i ? "stderr" : "stdout");
+        number = file_seen(number, lstat(path, &st) == 0, &st);
+        number = file_seen(number, lstat(i ? r->out : r->scratch, &st) == 0, &st);
+    }
+    int  fd = open(r->out, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    for (int n = 0; d && n < FILES_SEEN && (e = readdir(d)) != NULL; n++)
+        number = file_seen(number, fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0, &st);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+    return number;
+}
+
+/* A task of several nodes may work elsewhere. */
+static void check_idle(htc__run *r, int place)
+{
+    const htc__procs *procs = &r->agent->procs;
+    uint64_t          number = 0;
+    int               some = 0;
+    if (!r->agent->stall || r->process || r->gang || r->stop_told || htc__run_nodes(r) > 1)
+        return;
+    for (size_t i = 0; i < procs->count; i++)
+        if (procs->list[i].owner == place) {
+            number = htc__progress_mix(htc__progress_mix(number, (uint64_t)procs->list[i].pid), procs->list[i].ticks);
+            some = 1;
+        }
+    if (!some) {
+        r->progress = (task_progress){ 0 }; /* it waits to begin */
+        return;
+    }
+    if (htc__progress_is_idle(&r->progress, r->agent->stall, htc_host_now(), written(r, number)))
+        tell_stopped(r, HTC_ETIMEDOUT);
 }
 
 static void check_run(htc__run *r, int place)
@@ -384,6 +465,7 @@ static void check_run(htc__run *r, int place)
     else if (l->processes && count > l->processes)
         over(r, HTC_EKILLED, "%" PRIu64 " processes, %" PRIu64 " allowed", count, l->processes);
     check_stopped(r, state);
+    check_idle(r, place);
 }
 
 static void on_poll(evutil_socket_t fd, short what, void *arg)
@@ -432,11 +514,13 @@ void htc__run_signal(htc__run *r, int signal)
         htc__kept_signal(r, signal);
     if (r->phase != RUN_RUNNING || r->pid <= 0)
         return;
-    kill(-r->pid, signal);
+    int one_by_one = r->behind && signal != SIGKILL;
+    if (!one_by_one)
+        kill(-r->pid, signal);
     if (look(a, 1, place) == 0)
         for (size_t i = 0; i < a->procs.count; i++)
-            if (a->procs.list[i].owner == place && a->procs.list[i].group != r->pid && a->procs.list[i].pid != r->first &&
-                !a->procs.list[i].ended)
+            if (a->procs.list[i].owner == place && (one_by_one ? a->procs.list[i].pid != r->pid : a->procs.list[i].group != r->pid) &&
+                a->procs.list[i].pid != r->first && !a->procs.list[i].ended)
                 htc__proc_signal(&a->procs.list[i], signal);
     if (signal != SIGKILL)
         kill(-r->pid, SIGCONT); /* a stopped process takes a signal only when it goes on */
@@ -460,6 +544,8 @@ void htc__run_end_now(htc__run *r)
 /* A standard stream: for the task to write, and for us to read whatever it does to the name. */
 static int open_stream_at(htc__run *r, int dir, const char *name, int which, mode_t mode)
 {
+    if (r->gang)
+        (void)unlinkat(dir, name, 0); /* another's, whose last name that was */
     int fd = htc__open_below(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NONBLOCK | O_NOCTTY, mode, 1);
     if (fd < 0)
         return -1;
@@ -473,10 +559,10 @@ static int open_stream_at(htc__run *r, int dir, const char *name, int which, mod
 /* Below the task's directory where it is redirected, with a second name where a live log is looked for. */
 static int open_stream(htc__run *r, const char *name, int which)
 {
-    static const char *const own[] = { "stdout", "stderr" };
+    static const char *const own[] = { "stdout", "stderr" }, *const of_gang[] = { "gang-stdout", "gang-stderr" };
     char                     second[64];
     if (!name)
-        return open_stream_at(r, r->dir_fd, own[which], which, 0600);
+        return open_stream_at(r, r->dir_fd, r->gang ? of_gang[which] : own[which], which, 0600);
     int dir = htc__run_open_work(r);
     if (dir < 0)
         return -1;
@@ -548,7 +634,10 @@ static void child_close(htc__child *c)
         *fds[i] = -1;
     }
     htc__strings_free(c->envp);
-    free(c->argv);
+    if (c->own_words)
+        htc__strings_free(c->argv);
+    else
+        free(c->argv);
     free(c->confine);
     c->confine = NULL;
     c->envp = c->argv = NULL;
@@ -564,6 +653,28 @@ static htc_status child_words(htc__run *r, htc__child *c)
     for (size_t i = 0; i < r->task->n_args; i++)
         c->argv[i + 1] = (char *)(uintptr_t)r->task->args[i];
     return HTC_OK;
+}
+
+/* HTC_NODEFILE: a line for each core, as PBS writes it and MPI's launchers read it. */
+static htc_status write_nodes(htc__run *r)
+{
+    const char *nodes = r->task->nodes ? r->task->nodes : r->agent->node;
+    if (r->process || (htc__run_slots(r) <= 1 && !r->task->nodes))
+        return HTC_OK;
+    int   fd = htc__open_below(r->dir_fd, "nodes", O_WRONLY | O_CREAT | O_TRUNC, 0644, 1);
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    for (const char *at = nodes; f && *at;) {
+        size_t n = strcspn(at, " ");
+        for (uint32_t i = 0; i < htc__run_slots(r); i++)
+            fprintf(f, "%.*s\n", (int)n, at);
+        at += n + (at[n] == ' ');
+    }
+    if (f && fclose(f) == 0)
+        return HTC_OK;
+    snprintf(r->text, sizeof r->text, "cannot write the list of nodes: %s", strerror(errno));
+    if (!f && fd >= 0)
+        close(fd);
+    return htc__status_of(errno, HTC_EREFUSED);
 }
 
 static htc_status watch(htc__run *r)
@@ -634,13 +745,20 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
     r->leader_reaped = r->first_asked = 0;
     r->first = 0;
     r->oom_kills = htc__oom_kills(r->agent->oom_events);
-    htc_status status = htc__child_find(c, r, r->text, sizeof r->text);
+    r->behind = 0;
+    htc_status status = r->task->container ? HTC_OK : htc__child_find(c, r, r->text, sizeof r->text);
     if (status == HTC_OK && c->directory < 0) {
         snprintf(r->text, sizeof r->text, "the working directory %.200s cannot be entered", r->work);
         status = HTC_EINPUT;
     }
+    if (status == HTC_OK && htc__gang_leads(r))
+        htc__gang_door_open(r);
     if (status == HTC_OK)
         status = child_words(r, c);
+    if (status == HTC_OK)
+        status = write_nodes(r);
+    if (status == HTC_OK)
+        status = htc__child_contain(c, r);
     if (status == HTC_OK)
         status = open_streams(r, c);
     if (status == HTC_OK) {

@@ -143,11 +143,11 @@ static void check_object(void *arg)
 {
     htc__span *s = arg;
     uint8_t    hash[32], want[32];
-    char       path[PATH_MAX];
+    char       path[PATH_MAX], hex[65];
     struct stat st;
     const char *digits = s->task->object + 4;
-    snprintf(path, sizeof path, "%.3900s/blobs/%.64s", s->agent->data_dir, digits);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    snprintf(hex, sizeof hex, "%s", digits);
+    int fd = htc__upload_open(s->agent, s->user, hex, path);
     s->checked = HTC_EINPUT;
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         snprintf(s->reason, sizeof s->reason, "the object %.80s cannot be read: %s: upload it anew", s->task->object,

@@ -108,7 +108,7 @@ htc__run *htc__kept_by(const htc_agent_host *a, pid_t pid, int *kept)
 
 int htc__kept_plain(const htc_agent_host *a, const htc_task *t, size_t bytes)
 {
-    return a->keepers_file && !a->confine && t->limits.cores <= 1 && !t->n_in && !t->n_out && (!t->directory || t->directory[0] == '/') && !t->input && !t->output && !t->error && bytes <= PLAIN_BYTES;
+    return a->keepers_file && !a->confine && t->limits.cores <= 1 && !t->devices && !t->container && !t->nodes && !t->n_in && !t->n_out && (!t->directory || t->directory[0] == '/') && !t->input && !t->output && !t->error && bytes <= PLAIN_BYTES;
 }
 
 /* ---- what comes back ---- */
@@ -428,6 +428,7 @@ static int map_file(htc_agent_host *a)
         return -1;
     /* Written, not only made longer: a page that the disk has no room for would be a signal later. */
     htc__keepers_file *zero = calloc(1, sizeof *zero);
+    errno = ENOSPC; /* unless it says another reason for less than all */
     int bad = !zero || write(fd, zero, sizeof *zero) != (ssize_t)sizeof *zero;
     free(zero);
     void *at = bad ? MAP_FAILED : mmap(NULL, sizeof(htc__keepers_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

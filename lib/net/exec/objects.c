@@ -36,7 +36,8 @@ typedef struct op {
     htc_status  status;
     uint64_t    size, offset;
     uint32_t    len;
-    htc_bytes   bytes; /* of WRITE; the prefix of READ; the name of ADOPT, OUTPUT and OUTPUT_READ */
+    htc_bytes   bytes; /* of WRITE; the prefix of READ; the name of ADOPT, OUTPUT and OUTPUT_READ; the user of GIVE */
+    uint8_t     content[32]; /* of FINISH, GIVE and DROP */
     htc_attempt attempt;
     htc_buf     answer;
     uint8_t     body[];
@@ -159,6 +160,13 @@ static htc_status output_read(const queue *q, op *x)
     return htc__object_output_read(&q->h->place, &x->attempt, name, x->len, &x->answer);
 }
 
+static htc_status give(const queue *q, const op *x)
+{
+    char name[HTC_OUTPUT_NAME_MAX];
+    name_of(x, name);
+    return htc__object_give(&q->h->place, q->hash, x->content, name);
+}
+
 static htc_status adopt(queue *q, const op *x)
 {
     char name[HTC_OUTPUT_NAME_MAX];
@@ -178,7 +186,7 @@ static void carry_out(queue *q, op *x)
     case HTC_CALL_OBJECT_WRITE: write_piece(q, x); break;
     case HTC_CALL_OBJECT_FINISH:
         end_early(q);
-        done(x, htc__object_finish(&q->h->place, &q->part, q->hash));
+        done(x, htc__object_finish(&q->h->place, &q->part, q->hash, x->content));
         break;
     case HTC_CALL_OBJECT_READ:
         done(x, htc__object_piece(&q->h->place, q->hash, x->offset, x->len, x->bytes, &x->answer));
@@ -186,11 +194,12 @@ static void carry_out(queue *q, op *x)
     case HTC_CALL_OBJECT_ADOPT: done(x, adopt(q, x)); break;
     case HTC_CALL_OBJECT_OUTPUT: done(x, output(q, x)); break;
     case HTC_CALL_OUTPUT_READ: done(x, output_read(q, x)); break;
+    case HTC_CALL_OBJECT_GIVE: done(x, give(q, x)); break;
     case HTC_CALL_OBJECT_LIST: done(x, htc__object_list(&q->h->place, &x->answer)); break;
     default:
         end_early(q);
         htc__object_part_close(&q->part);
-        htc__object_drop(&q->h->place, q->hash);
+        htc__object_drop(&q->h->place, q->hash, x->content);
         done(x, HTC_OK);
         break;
     }
@@ -305,6 +314,14 @@ static htc_status add(htc__objects_host *h, const uint8_t hash[32], op *x)
     return status;
 }
 
+/* What stands behind a name; behind a hash nothing does. */
+static void read_content(op *x, htc_reader *r, const uint8_t hash[32])
+{
+    htc_bytes is = htc_reader_left(r) ? htc_get_raw(r, sizeof x->content) : (htc_bytes){ hash, sizeof x->content };
+    if (is.data)
+        memcpy(x->content, is.data, sizeof x->content);
+}
+
 static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
 {
     memset(hash, 0, 32);
@@ -339,6 +356,14 @@ static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
         if (x->len > OUTPUT_MAX)
             return HTC_EPROTO;
         break;
+    case HTC_CALL_OBJECT_GIVE:
+        x->bytes = htc_get_bytes(r);
+        if (x->bytes.len >= 64 || (x->bytes.len && memchr(x->bytes.data, 0, x->bytes.len)))
+            return HTC_EPROTO;
+        read_content(x, r, hash);
+        break;
+    case HTC_CALL_OBJECT_FINISH:
+    case HTC_CALL_OBJECT_DROP: read_content(x, r, hash); break;
     default: break;
     }
     return htc_reader_done(r) == HTC_OK && x->size <= INT64_MAX ? HTC_OK : HTC_EPROTO;
@@ -346,7 +371,7 @@ static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
 
 int htc__objects_host_is_call(uint32_t number)
 {
-    return number >= HTC_CALL_OBJECT_ROOM && number <= HTC_CALL_OUTPUT_READ;
+    return number >= HTC_CALL_OBJECT_ROOM && number <= HTC_CALL_OBJECT_GIVE;
 }
 
 htc_status htc__objects_host_call(htc__objects_host *h, uint32_t number, uint64_t tag, htc_bytes body)
@@ -418,6 +443,17 @@ htc_status htc__objects_host_open(htc_host *host, const char *dir, const char *d
     pthread_mutex_init(&h->lock, NULL);
     *out = h;
     return HTC_OK;
+}
+
+void htc__objects_host_outputs_at(htc__objects_host *h, htc__outputs_at *at)
+{
+    h->place.outputs_at = at;
+}
+
+void htc__objects_host_gives(htc__objects_host *h)
+{
+    h->place.gives = 1;
+    htc__object_take_back(&h->place);
 }
 
 void htc__objects_host_close(htc__objects_host *h)

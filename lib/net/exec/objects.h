@@ -9,6 +9,7 @@
 #define HTC_NET_EXEC_OBJECTS_H
 
 #include "htcsched/host.h"
+#include "net/exec/outputs_at.h"
 
 typedef struct htc__objects_host htc__objects_host;
 
@@ -17,6 +18,10 @@ typedef struct htc__objects_host htc__objects_host;
 htc_status htc__objects_host_open(htc_host *host, const char *dir, const char *data_dir, int durable, htc__objects_host **out, htc_error *error);
 /* After the host. NULL is fine. */
 void       htc__objects_host_close(htc__objects_host *h);
+/* Outputs that are not in data_dir are looked for there too. at: kept. */
+void htc__objects_host_outputs_at(htc__objects_host *h, htc__outputs_at *at);
+/* HTC_CALL_OBJECT_GIVE makes second names of objects in data_dir/given/USER. Those of a life before go. */
+void       htc__objects_host_gives(htc__objects_host *h);
 int        htc__objects_host_is_call(uint32_t number);
 htc_status htc__objects_host_call(htc__objects_host *h, uint32_t number, uint64_t tag, htc_bytes body);
 /* A descriptor of a whole object, for reading; -1 and errno. Any thread. */

@@ -163,7 +163,7 @@ static htc_status put(const htc__objects_place *p, int fd, const char *from, con
     return p->durable && fsync(p->dir) != 0 ? htc__status_of(errno, HTC_EIO) : HTC_OK;
 }
 
-htc_status htc__object_finish(const htc__objects_place *p, htc__object_part *part, const uint8_t hash[32])
+htc_status htc__object_finish(const htc__objects_place *p, htc__object_part *part, const uint8_t hash[32], const uint8_t content[32])
 {
     names      n = names_of(hash);
     uint8_t    is[32];
@@ -171,7 +171,7 @@ htc_status htc__object_finish(const htc__objects_place *p, htc__object_part *par
     if (part->fd < 0)
         return HTC_ENOTFOUND;
     crypto_generichash_final(&part->hash, is, sizeof is);
-    if (part->at == part->size && memcmp(is, hash, sizeof is) == 0)
+    if (part->at == part->size && memcmp(is, content, sizeof is) == 0)
         status = fchmod(part->fd, 0400) == 0 ? put(p, part->fd, n.part, n.whole, 1) : HTC_EIO;
     else
         unlinkat(p->dir, n.part, 0);
@@ -222,6 +222,22 @@ htc_status htc__object_piece(const htc__objects_place *p, const uint8_t hash[32]
 
 /* ---- made here ---- */
 
+/* Where the outputs of an attempt lie: O_PATH; -1 and errno. */
+static int open_attempt(const htc__objects_place *p, const char *place)
+{
+    int top = htc__open_below(p->data, place, O_PATH | O_DIRECTORY, 0, 0);
+    int shared = top < 0 && errno == ENOENT ? htc__outputs_at_dup(p->outputs_at) : -1;
+    if (shared < 0) {
+        errno = top < 0 && p->outputs_at ? ENOENT : errno;
+        return top;
+    }
+    top = htc__open_below(shared, place, O_PATH | O_DIRECTORY, 0, 0);
+    int why = errno;
+    close(shared);
+    errno = why;
+    return top;
+}
+
 /* An output as it lies in the store. */
 static int open_output(const htc__objects_place *p, const htc_attempt *a, const char *name, struct stat *st)
 {
@@ -231,7 +247,7 @@ static int open_output(const htc__objects_place *p, const htc_attempt *a, const 
         errno = ENOENT;
         return -1;
     }
-    int top = htc__open_below(p->data, place, O_PATH | O_DIRECTORY, 0, 0);
+    int top = open_attempt(p, place);
     int fd = top < 0 ? -1 : htc__open_below(top, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0), why = errno;
     if (top >= 0)
         close(top);
@@ -325,7 +341,7 @@ htc_status htc__object_output(const htc__objects_place *p, const htc_attempt *a,
     int         found = 0;
     if (htc__output_place(place, sizeof place, a->job, a->task, a->attempt) != 0)
         return HTC_ENOTFOUND;
-    int top = htc__open_below(p->data, place, O_PATH | O_DIRECTORY, 0, 0);
+    int top = open_attempt(p, place);
     int fd = top < 0 ? -1 : own_file(htc__open_below(top, "manifest", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0), &st);
     if (top >= 0)
         close(top);
@@ -351,9 +367,111 @@ htc_status htc__object_output_read(const htc__objects_place *p, const htc_attemp
     return status;
 }
 
-void htc__object_drop(const htc__objects_place *p, const uint8_t hash[32])
+/* Directories of users, 0711 where they have other uids; of one of them, made if it is not there. -1 and errno. */
+static int open_given(const htc__objects_place *p, const char *user)
 {
-    names n = names_of(hash);
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    if (mkdirat(p->data, "given", 0711) != 0 && errno != EEXIST)
+        return -1;
+    int all = openat(p->data, "given", flags);
+    if (all < 0 || !user)
+        return all;
+    int fd = mkdirat(all, user, 0700) == 0 || errno == EEXIST ? openat(all, user, flags) : -1, why = errno;
+    close(all);
+    errno = why;
+    return fd;
+}
+
+/* A name of that content that is there is of another object of an earlier time, or of this one. */
+static int link_given(const htc__objects_place *p, const char *whole, int to, const char *name)
+{
+    struct stat is, there;
+    if (linkat(p->dir, whole, to, name, 0) == 0)
+        return 1;
+    if (errno != EEXIST)
+        return 0;
+    if (fstatat(p->dir, whole, &is, AT_SYMLINK_NOFOLLOW) != 0)
+        return 0;
+    if (fstatat(to, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == is.st_ino && there.st_dev == is.st_dev)
+        return 1;
+    return unlinkat(to, name, 0) == 0 && linkat(p->dir, whole, to, name, 0) == 0;
+}
+
+htc_status htc__object_give(const htc__objects_place *p, const uint8_t hash[32], const uint8_t content[32], const char *user)
+{
+    names n = names_of(hash), as = names_of(content);
+    if (!p->gives || !*user || *user == '.' || strchr(user, '/'))
+        return HTC_EPROTO;
+    int to = open_given(p, user);
+    int done = to >= 0 && fchmodat(p->dir, n.whole, 0444, 0) == 0 && /* its agents may have another uid */
+               link_given(p, n.whole, to, as.whole), why = errno;
+    if (to >= 0)
+        close(to);
+    return done ? HTC_OK : why == ENOENT ? HTC_ENOTFOUND : htc__status_of(why, HTC_EIO);
+}
+
+/* Of all hashes, or of this one if it is that file. dir: taken. */
+static void take_back_below(int dir, const char *only, const struct stat *is)
+{
+    uint8_t        hash[32];
+    struct stat    st;
+    struct dirent *e;
+    DIR           *d = only ? NULL : fdopendir(dir);
+    if (only && fstatat(dir, only, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == is->st_ino && st.st_dev == is->st_dev)
+        unlinkat(dir, only, 0);
+    while (d && (e = readdir(d)))
+        if (htc_content_unhex(e->d_name, hash) == HTC_OK)
+            unlinkat(dir, e->d_name, 0);
+    if (d)
+        closedir(d);
+    else
+        close(dir);
+}
+
+static void take_back(const htc__objects_place *p, const char *only, const struct stat *is)
+{
+    struct dirent *e;
+    int            fd = open_given(p, NULL);
+    DIR           *d = fd < 0 ? NULL : fdopendir(fd);
+    while (d && (e = readdir(d))) {
+        int user = e->d_name[0] == '.' ? -1 : openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (user >= 0)
+            take_back_below(user, only, is);
+    }
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+}
+
+/* What agents have noted of a content that goes (stage.c); NULL: of all of them. */
+static void drop_note(const htc__objects_place *p, const char *content)
+{
+    int fd = openat(p->data, "seen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (!content) {
+        take_back_below(fd, NULL, NULL);
+        return;
+    }
+    unlinkat(fd, content, 0);
+    close(fd);
+}
+
+void htc__object_take_back(const htc__objects_place *p)
+{
+    take_back(p, NULL, NULL);
+    drop_note(p, NULL);
+}
+
+void htc__object_drop(const htc__objects_place *p, const uint8_t hash[32], const uint8_t content[32])
+{
+    names       n = names_of(hash), as = names_of(content);
+    struct stat st;
+    if (p->gives && fstatat(p->dir, n.whole, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        take_back(p, as.whole, &st);
+    if (p->gives)
+        drop_note(p, as.whole);
     unlinkat(p->dir, n.whole, 0);
     unlinkat(p->dir, n.part, 0);
 }
@@ -441,7 +559,7 @@ htc_status htc__object_list(const htc__objects_place *p, htc_buf *answer)
         qsort(list, n, sizeof *list, by_use);
     for (size_t i = 0; i < n && status == HTC_OK; i++) {
         if (n - i > LIST_MAX) {
-            htc__object_drop(p, list[i].hash);
+            htc__object_drop(p, list[i].hash, list[i].hash);
             continue;
         }
         htc_put_raw(answer, (htc_bytes){ list[i].hash, 32 });

@@ -46,14 +46,20 @@ static htc_status no_store(outputs *o, const char *path)
     return htc__status_of(why, HTC_ESTAGEOUT);
 }
 
-/* The place of the job is there for as long as the job is, where the gateway makes it; what lies below it is made when it is needed. */
-static int open_above(const outputs *o)
+/* Of the node, not of the output: a full disk, a broken one, no descriptors left. */
+static int is_broken(int why)
+{
+    return htc__status_of(why, HTC_OK) != HTC_OK;
+}
+
+/* The place of the job is there for as long as the job is, where the gateway makes it; what lies below it is made when it is needed. data is
+ * taken. */
+static int open_above(const outputs *o, int data, int own_places)
 {
     char job[32];
-    int  data = open(o->run->agent->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     snprintf(job, sizeof job, "out/%" PRIu64, o->run->attempt.job);
     int place = data < 0 ? -1 : htc__open_below(data, job, O_PATH | O_DIRECTORY, 0, 0);
-    if (place < 0 && data >= 0 && errno == ENOENT && o->run->agent->own_places)
+    if (place < 0 && data >= 0 && errno == ENOENT && own_places)
         place = htc__make_below(data, job);
     int above = place < 0 ? -1 : htc__make_below(place, o->above + strlen(job) + 1), why = errno;
     if (place >= 0)
@@ -64,13 +70,39 @@ static int open_above(const outputs *o)
     return above;
 }
 
+/* 0, or -1 and errno. data is taken. */
+static int open_part(outputs *o, int data, int own_places)
+{
+    o->above_fd = open_above(o, data, own_places);
+    if (o->above_fd >= 0 && htc__remove_below(o->above_fd, o->part) == 0 && mkdirat(o->above_fd, o->part, 0700) == 0 &&
+        (o->part_fd = htc__open_below(o->above_fd, o->part, O_PATH | O_DIRECTORY, 0, 0)) >= 0)
+        return 0;
+    int why = errno;
+    if (o->above_fd >= 0)
+        close(o->above_fd);
+    o->above_fd = -1;
+    errno = why;
+    return -1;
+}
+
+/* In the gateway's directory, where it is seen and the job has a place there that this uid may write to. 0; 1: not there; -1 and errno: trouble of
+ * a disk, which passes. */
+static int open_shared(outputs *o)
+{
+    int shared = htc__outputs_at_dup(&o->run->agent->outputs_at);
+    if (shared < 0)
+        return 1;
+    return open_part(o, shared, 0) == 0 ? 0 : is_broken(errno) ? -1 : 1;
+}
+
 static htc_status make_part(outputs *o)
 {
     if (o->manifest)
         return HTC_OK;
-    o->above_fd = open_above(o);
-    if (o->above_fd < 0 || htc__remove_below(o->above_fd, o->part) != 0 || mkdirat(o->above_fd, o->part, 0700) != 0 ||
-        (o->part_fd = htc__open_below(o->above_fd, o->part, O_PATH | O_DIRECTORY, 0, 0)) < 0)
+    int opened = open_shared(o);
+    if (opened > 0)
+        opened = open_part(o, open(o->run->agent->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), o->run->agent->own_places);
+    if (opened != 0)
         return no_store(o, o->above);
     o->files_fd = htc__make_below(o->part_fd, "files");
     int fd = openat(o->part_fd, "manifest", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -104,12 +136,6 @@ static htc_status lose(outputs *o, const htc__entry *e, int again)
     o->lost++;
     o->again += again != 0;
     return leave_out(o, e);
-}
-
-/* Of the node, not of the output: a full disk, a broken one, no descriptors left. */
-static int is_broken(int why)
-{
-    return htc__status_of(why, HTC_OK) != HTC_OK;
 }
 
 /* --- one file --- */
@@ -430,6 +456,10 @@ static htc_status deliver(outputs *o, int in, const struct stat *st, const htc_s
     int failed = write_to(o, in, 0644 | (st->st_mode & 0111 ? 0111 : 0), path, (s->flags & HTC_STAGE_APPEND) != 0);
     if (!failed)
         return HTC_OK;
+    if ((failed == ENOSPC || failed == EDQUOT || failed == EIO) && !(s->flags & HTC_STAGE_APPEND)) { /* what was appended in part is not appended again */
+        snprintf(o->run->text, sizeof o->run->text, "cannot write %.300s: %s", path, strerror(failed));
+        return htc__status_of(failed, HTC_ESTAGEOUT);
+    }
     snprintf(why, sizeof why, "cannot write %.200s: %s", path, failed == NO_FILE ? "it is there, and no file" : strerror(failed));
     return lose(o, &e, failed != NO_FILE);
 }
@@ -492,8 +522,14 @@ static htc_status everything(outputs *o)
     htc_status      status = stream(o, 0, t->output, "stdout");
     if (status == HTC_OK)
         status = stream(o, 1, t->error, "stderr");
-    for (size_t i = 0; i < t->n_out && status == HTC_OK; i++)
+    for (size_t i = 0; i < t->n_out && status == HTC_OK; i++) {
+        int appends = (t->out[i].flags & HTC_STAGE_APPEND) && t->out[i].uri && strncmp(t->out[i].uri, "file:", 5) == 0;
+        if (appends && i < o->run->appended)
+            continue; /* in a try before this one */
         status = target(o, work, &t->out[i]);
+        if (appends && status == HTC_OK)
+            o->run->appended = i + 1;
+    }
     if (work >= 0)
         close(work);
     return status == HTC_OK ? collect_all(o) : status;
@@ -568,12 +604,15 @@ static void put_away(outputs *o)
 void htc__stage_out(void *arg)
 {
     htc__run *r = arg;
-    outputs  *o = calloc(1, sizeof *o);
+    int       turn = htc__turn_take(r->agent, r->run);
+    outputs  *o = turn == HTC__TURN_NONE ? NULL : calloc(1, sizeof *o);
     r->text[0] = 0;
     r->stored = (htc_stored){ .status = HTC_OK };
-    r->status = o ? HTC_OK : HTC_ENOMEM;
-    if (!o)
+    r->status = o ? HTC_OK : turn == HTC__TURN_NONE ? HTC_AGAIN : HTC_ENOMEM;
+    if (!o) {
+        htc__turn_give(turn);
         return;
+    }
     o->run = r;
     o->above_fd = o->part_fd = o->files_fd = -1;
     htc__output_place(o->above, sizeof o->above, r->attempt.job, r->attempt.task, r->attempt.attempt);
@@ -586,16 +625,24 @@ void htc__stage_out(void *arg)
         r->status = finish(o);
     say_what_is_missing(o);
     put_away(o);
+    htc__turn_give(turn);
 }
 
-void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt)
+void htc__drop_outputs_below(int data, const htc_attempt *attempt)
 {
     char place[96], part[104];
-    int  data = open(data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (data < 0 || htc__output_place(place, sizeof place, attempt->job, attempt->task, attempt->attempt) != 0)
+    if (htc__output_place(place, sizeof place, attempt->job, attempt->task, attempt->attempt) != 0)
         return;
     snprintf(part, sizeof part, "%s.part", place);
     htc__remove_below(data, part);
     htc__remove_below(data, place);
+}
+
+void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt)
+{
+    int data = open(data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (data < 0)
+        return;
+    htc__drop_outputs_below(data, attempt);
     close(data);
 }

@@ -1,10 +1,13 @@
 /* Content hashes: BLAKE2b with 32 bytes, what uploads and outputs are known by. */
 #include <errno.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "htcsched/client.h"
+#include "core/util.h"
+#include "net/files/tree.h"
 
 void htc_content_hash(htc_bytes bytes, uint8_t hash[32])
 {
@@ -47,4 +50,30 @@ htc_status htc_content_unhex(const char *hex, uint8_t hash[32])
         return HTC_EINVAL;
     memcpy(hash, bytes, 32);
     return HTC_OK;
+}
+
+htc_status htc_content_of_uri(const char *uri, uint8_t hash[32], int *tree)
+{
+    char   hex[65];
+    size_t n;
+    if (!uri || strncmp(uri, "htc:", 4) != 0)
+        return HTC_EINVAL;
+    uri += 4 + strspn(uri + 4, "/");
+    n = strlen(uri);
+    int slash = n == 65 && uri[64] == '/';
+    snprintf(hex, sizeof hex, "%s", n <= 65 ? uri : "");
+    if (n != 64 && !slash)
+        return HTC_EINVAL;
+    if (tree)
+        *tree = slash;
+    return htc_content_unhex(hex, hash);
+}
+
+htc_status htc_content_tree(const char *dir, int out, htc_error *error)
+{
+    char why[400] = "";
+    if (!dir || out < 0)
+        return htc__error(error, HTC_EINVAL, "a directory and a file are needed");
+    htc_status status = htc__tree_pack(dir, out, why, sizeof why);
+    return status == HTC_OK ? HTC_OK : htc__error(error, status, "%s", why);
 }

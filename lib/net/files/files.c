@@ -158,9 +158,25 @@ htc_status htc__status_of(int error, htc_status other)
     case EMFILE:
     case ENFILE:
     case EROFS: return HTC_EIO;
+    case ETIMEDOUT: return HTC_ETIMEDOUT;
     case ENOMEM: return HTC_ENOMEM;
     default: return other;
     }
+}
+
+int htc__read_at(int fd, void *to, size_t len, uint64_t offset)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(fd, (uint8_t *)to + done, len - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n < 0 ? errno : EIO;
+            return -1;
+        }
+        done += (size_t)n;
+    }
+    return 0;
 }
 
 int htc__write_all(int fd, const void *data, size_t len)
@@ -190,7 +206,7 @@ static htc_status copy(int from, int to, uint64_t bytes_max, int head, htc__copi
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return HTC_EIO;
+            return htc__status_of(errno, HTC_EIO);
         if (n == 0)
             break;
         copied->size += (uint64_t)n;

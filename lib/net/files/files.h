@@ -41,7 +41,7 @@ htc_status htc__copy_head(int from, int to, uint64_t bytes, htc__copied *copied)
  * its beginning and no further than the tree. (A ".." behind a name may leave through another link.) */
 int htc__link_stays(const char *target, unsigned depth);
 
-/* HTC_ENOSPC, HTC_EIO or other for an errno of file work. */
+/* HTC_ENOSPC, HTC_EIO, HTC_ETIMEDOUT, HTC_ENOMEM or other for an errno of file work. */
 htc_status htc__status_of(int error, htc_status other);
 
 /* Remove path and all below it; symbolic links are removed, not followed. A path that is not there is fine. */
@@ -66,6 +66,9 @@ htc_status htc__file_uri(const char *uri, char *out, size_t room);
 /* Where the outputs of an attempt are kept below the data directory. What is below out/JOB may be the user's: it is opened
  * below a descriptor of the data directory. 0, or -1 if it does not fit. */
 int htc__output_place(char *out, size_t room, uint64_t job, uint64_t task, uint32_t attempt);
+
+/* len bytes at offset. 0, or -1 with errno: EIO where the file ends before. */
+int htc__read_at(int fd, void *to, size_t len, uint64_t offset);
 
 /* All of it. 0, or -1 with errno. */
 int htc__write_all(int fd, const void *data, size_t len);

@@ -19,15 +19,16 @@ static int read_stat(const char *path, htc__proc *out)
     char               text[1024];
     int                parent, group, session;
     long               threads = 0;
-    unsigned long long start = 0;
+    unsigned long long start = 0, spent[2] = { 0 };
+    long long          waited[2] = { 0 };
     long long          pages = 0;
     if (htc__read_text(path, text, sizeof text) <= 0)
         return -1;
     /* The name stands in parentheses and may hold anything, also ") R 1": the last one ends it. */
     char *p = strrchr(text, ')');
     if (!p || sscanf(p + 1,
-                     " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu %*u %lld",
-                     &out->state, &parent, &group, &session, &threads, &start, &pages) != 7)
+                     " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %ld %*d %llu %*u %lld",
+                     &out->state, &parent, &group, &session, &spent[0], &spent[1], &waited[0], &waited[1], &threads, &start, &pages) != 11)
         return -1;
     out->pid = (pid_t)strtol(text, NULL, 10);
     out->parent = parent;
@@ -35,6 +36,7 @@ static int read_stat(const char *path, htc__proc *out)
     out->session = session;
     out->start = start;
     out->memory = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    out->ticks = spent[0] + spent[1] + (uint64_t)waited[0] + (uint64_t)waited[1];
     out->owner = -1;
     out->ended = (out->state == 'Z' || out->state == 'X') && threads <= 1;
     return 0;

@@ -12,6 +12,7 @@ typedef struct htc__proc {
     int      ended; /* no thread of it lives. One whose first thread has ended is 'Z' too, and goes on. */
     uint64_t start;  /* ticks since boot: with the pid it names one process for ever (of this boot) */
     uint64_t memory; /* resident, bytes */
+    uint64_t ticks;  /* of CPU time, with that of the children that it has waited for */
     int      owner;  /* place in the caller's list of roots, or -1 */
 } htc__proc;
 

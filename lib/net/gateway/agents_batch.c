@@ -1,5 +1,6 @@
 /* Agents as jobs of a batch system: runs the commands that roles/batch decides on, one at a time, and tells what came of them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pwd.h>
@@ -7,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "htcsched/state.h"
 #include "net/files/files.h"
+#include "net/gateway/emu_host.h"
 #include "net/gateway/gateway_private.h"
 #include "net/loop/program.h"
 #include "roles/batch/batch.h"
@@ -22,11 +25,12 @@ struct htc__batch_host {
     htc_gateway_host *gateway;
     htc__batch       *batch;
     htc__program     *program;
+    htc__emu_host    *emu; /* NULL: commands are programs */
     struct event     *timer;
     uint64_t          run;
     htc_buf           text;
     const char      **environ; /* without what would hide our jobs from us */
-    char              journal[PATH_MAX], log_dir[PATH_MAX], user[128];
+    char              journal[PATH_MAX], log_dir[PATH_MAX], emu_dir[PATH_MAX], user[128];
 };
 
 static void pump(htc__batch_host *h);
@@ -123,6 +127,12 @@ static void run(htc__batch_host *h, const htc__batch_run *r)
     char               why[200];
     h->run = r->id;
     htc_status status = r->journal ? keep(h) : HTC_OK;
+    if (status == HTC_OK && h->emu) {
+        htc_bytes printed, error;
+        int       code = htc__emu_host_command(h->emu, r->words, r->input, &printed, &error);
+        htc__batch_done(h->batch, r->id, code, printed, error, htc_host_now());
+        return;
+    }
     if (status == HTC_OK && (h->program = htc__program_run(h->gateway->host->base, &s)))
         return;
     snprintf(why, sizeof why, "%.100s: %s", (const char *)r->words.data, status != HTC_OK ? "batch in the state directory cannot be written" : strerror(errno));
@@ -160,7 +170,9 @@ htc_status htc__batch_host_launch(htc_gateway_host *g, uint64_t tag, htc_reader 
     htc__launch      l;
     htc_status       status = htc__launch_read(g, body, &l);
     if (status == HTC_OK && l.place == HTC_PLACE_UID)
-        status = HTC_EDENIED; /* a batch job has the uid of whoever submits it */
+        return htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, HTC_EDENIED, htc_bytes_of("a batch job has the uid of whoever submits it"));
+    if (status == HTC_EDENIED)
+        return htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, status, htc_bytes_of(HTC__NO_OTHERS));
     htc_buf_clear(&h->text);
     if (status == HTC_OK) {
         htc__batch_quote(&h->text, l.argv);
@@ -198,9 +210,28 @@ static htc_status go_on(htc__batch_host *h, htc_gateway_host_batch *o, htc_error
                         : n < 0          ? htc__status_of(errno, HTC_EIO)
                                          : htc__batch_recover(h->batch, (htc_bytes){ text, (size_t)n }, o->agents, &o->count);
     free(text);
+    if (status == HTC_EEXISTS) {
+        htc__log(h->gateway->env, HTC_LOG_WARN, "%s came with a copy of another directory -> the jobs in it are left to that one", h->journal);
+        status = HTC_OK;
+    }
     if (status == HTC_OK)
         return HTC_OK;
     return htc__error(error, status, "%.300s says which jobs were submitted, and cannot be read: %s", h->journal, htc_strerror(status));
+}
+
+/* A copy of a directory has another inode, and was born later; one that was moved, or is seen from another host, has not. 0: not known. */
+static uint64_t identity_of(const char *dir)
+{
+    struct statx st;
+    uint64_t     parts[3] = { 0 };
+    if (statx(AT_FDCWD, dir, 0, STATX_INO | STATX_BTIME, &st) != 0)
+        return 0;
+    parts[0] = st.stx_ino;
+    if (st.stx_mask & STATX_BTIME) {
+        parts[1] = (uint64_t)st.stx_btime.tv_sec;
+        parts[2] = st.stx_btime.tv_nsec;
+    }
+    return htc_hash64((htc_bytes){ parts, sizeof parts }, 1) | 1;
 }
 
 /* Variables by which the commands show other jobs than those of this user, or wait for a job's end. */
@@ -247,13 +278,26 @@ htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_op
     htc_buf_init(&h->text, g->env, (size_t)4 << 20);
     snprintf(h->log_dir, sizeof h->log_dir, "%.3900s/log", g->state_dir);
     snprintf(h->journal, sizeof h->journal, "%.3900s/batch", g->state_dir);
-    htc__batch_options b = { .system = o->system, .nonce = randombytes_random(), .user = h->user, .words = o->words, .log_dir = h->log_dir,
-                             .steps = o->steps, .submits_per_s = o->submits_per_s, .time_ns = o->time_ns, .drain_ns = o->drain_ns, .period_ns = o->period_ns };
-    htc_status status = user_name(h->user, sizeof h->user);
+    htc__batch_options b = { .system = o->system, .nonce = randombytes_random(), .identity = identity_of(g->state_dir), .user = h->user, .words = o->words, .log_dir = h->log_dir,
+                             .steps = o->steps, .submits_per_s = o->submits_per_s, .time_ns = o->time_ns, .drain_ns = o->drain_ns, .period_ns = o->period_ns,
+                             .running_max = o->running_max, .queued_max = o->queued_max };
+    htc_buf    lines;
+    htc_buf_init(&lines, g->env, 4096);
+    htc_status status = htc__gateway_credentials(g, o, &lines, error);
+    if (status != HTC_OK) {
+        htc_buf_free(&lines);
+        return status;
+    }
+    htc_put_u8(&lines, 0);
+    b.lines = (const char *)lines.data;
+    status = user_name(h->user, sizeof h->user);
+    if (status == HTC_OK)
+        status = lines.status;
     if (status == HTC_OK)
         status = htc__batch_create(g->env, &b, &h->batch);
+    htc_buf_free(&lines);
     if (status == HTC_EUNSUPPORTED)
-        return htc__error(error, status, "no batch system is called %.60s: slurm and sge are, and ssh for a list of hosts", o->system);
+        return htc__error(error, status, "no batch system is called %.60s: slurm, sge and emu are, and ssh for a list of hosts", o->system);
     if (status != HTC_OK)
         return htc__error(error, status, "agents as jobs: %s", htc_strerror(status));
     if (!(h->environ = take_environment(g->environ)))
@@ -262,7 +306,12 @@ htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_op
         return htc__error(error, HTC_EINVAL, "the state directory %.200s has one of %% \\ : , $ in its name, which batch systems read otherwise: take another --dir", g->state_dir);
     if (!(h->timer = evtimer_new(g->host->base, on_timer, h)))
         return htc__error(error, HTC_ENOMEM, "out of memory");
-    status = go_on(h, o, error);
+    htc__emu_host_options emu = { .env = g->env, .base = g->host->base, .dir = h->emu_dir, .environ = h->environ, .emu = o->emu, .cores = o->emu_cores,
+                                  .identity = b.identity };
+    snprintf(h->emu_dir, sizeof h->emu_dir, "%.3900s/emu", g->state_dir);
+    status = strcmp(o->system, "emu") == 0 ? htc__emu_host_create(&emu, &h->emu, error) : HTC_OK;
+    if (status == HTC_OK)
+        status = go_on(h, o, error);
     if (status == HTC_OK)
         event_active(h->timer, EV_TIMEOUT, 0); /* in the loop */
     return status;
@@ -275,6 +324,7 @@ void htc__batch_host_free(htc_gateway_host *g)
         return;
     g->batch = NULL;
     htc__program_free(h->program);
+    htc__emu_host_free(h->emu);
     if (h->timer)
         event_free(h->timer);
     htc__batch_destroy(h->batch);

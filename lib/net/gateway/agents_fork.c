@@ -242,6 +242,10 @@ static int ssh_arguments(const htc_gateway_host *g, const htc__launch *l, uint32
     size_t n = 0;
     htc_buf_clear(words);
     htc__batch_words(words, "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=30 -T");
+    if (g->ssh_config) {
+        htc__batch_word(words, "-F");
+        htc__batch_word(words, g->ssh_config);
+    }
     htc__batch_words(words, g->ssh_words);
     htc__batch_word(words, "--");
     htc__batch_word(words, htc__ssh_hosts_name(g->hosts, host));
@@ -369,6 +373,8 @@ htc_status htc__launch_read(const htc_gateway_host *g, htc_reader *body, htc__la
         return HTC_EPROTO;
     if (!can_place(g, l->place, uid, gid))
         return HTC_EDENIED;
+    if (l->place == HTC_PLACE_UID && htc__content_place(g, l->user, uid, gid) != 0)
+        return htc__status_of(errno, HTC_EIO);
     int own = l->place == HTC_PLACE_OWNER;
     snprintf(l->uid, sizeof l->uid, "%" PRIu32, own ? 0 : uid);
     snprintf(l->gid, sizeof l->gid, "%" PRIu32, own ? 0 : gid);
@@ -385,6 +391,11 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     htc_buf    answer;
     char       text[300];
     htc_status status = htc__launch_read(g, body, &l.what);
+    if (status == HTC_OK && g->objects && l.what.place == HTC_PLACE_UID)
+        return htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, HTC_EDENIED,
+                               htc_bytes_of("an agent with another uid than this host's would have no key to speak with"));
+    if (status == HTC_EDENIED)
+        return htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, status, htc_bytes_of(HTC__NO_OTHERS));
     if (status != HTC_OK)
         return status;
     uint64_t agent = l.what.id;

@@ -17,6 +17,7 @@
 #include "net/files/manifest.h"
 
 #define READ_MAX (1u << 20)
+#define PREFIX_MAX 64
 #define SAY(j, ...) snprintf((j)->text, sizeof(j)->text, __VA_ARGS__)
 
 static htc_status failed(htc__job *j, const char *what, const char *path, int error)
@@ -28,6 +29,7 @@ static htc_status failed(htc__job *j, const char *what, const char *path, int er
 /* --- uploads --- */
 
 typedef struct upload {
+    char      user[64];
     uint8_t   hash[32];
     uint64_t  size, offset;
     htc_bytes bytes;
@@ -38,10 +40,27 @@ static int name_places(const htc__job *j, upload *u)
 {
     char hex[65];
     htc_content_hex(u->hash, hex);
-    int a = snprintf(u->part, sizeof u->part, "%s/tmp/%s.part", j->gateway->data_dir, hex);
-    int b = snprintf(u->dir, sizeof u->dir, "%s/blobs", j->gateway->data_dir);
-    int c = snprintf(u->final, sizeof u->final, "%s/blobs/%s", j->gateway->data_dir, hex);
+    int a = snprintf(u->part, sizeof u->part, "%s/tmp/%s.%s.part", j->gateway->data_dir, u->user, hex);
+    int b = snprintf(u->dir, sizeof u->dir, "%s/blobs/%s", j->gateway->data_dir, u->user);
+    int c = snprintf(u->final, sizeof u->final, "%s/blobs/%s/%s", j->gateway->data_dir, u->user, hex);
     return a > 0 && a < PATH_MAX && b > 0 && c > 0 && c < PATH_MAX ? 0 : -1;
+}
+
+/* Whose upload, and which. HTC_EPROTO. */
+static htc_status read_names(htc_reader *r, upload *u)
+{
+    htc_get_str(r, u->user, sizeof u->user);
+    htc_bytes hash = htc_get_raw(r, sizeof u->hash);
+    if (r->status != HTC_OK || !htc__content_user_ok(u->user))
+        return HTC_EPROTO;
+    memcpy(u->hash, hash.data, sizeof u->hash);
+    return HTC_OK;
+}
+
+/* The user may own the directory, so that what lies there is not followed. */
+static int is_stored(const upload *u, struct stat *st)
+{
+    return lstat(u->final, st) == 0 && S_ISREG(st->st_mode);
 }
 
 /* --- unfinished ones: what they may come to is bounded; blobs is held --- */
@@ -50,10 +69,10 @@ static int name_places(const htc__job *j, upload *u)
 #define UPLOAD_YIELDS (60 * HTC_SECOND)   /* and after this when others need the room */
 #define UPLOADS_AT_ONCE 1024
 
-static htc__upload **upload_of(htc_gateway_host *g, const uint8_t hash[32])
+static htc__upload **upload_of(htc_gateway_host *g, const upload *u)
 {
     htc__upload **at = &g->uploads;
-    while (*at && memcmp((*at)->hash, hash, 32) != 0)
+    while (*at && (memcmp((*at)->hash, u->hash, 32) != 0 || strcmp((*at)->user, u->user) != 0))
         at = &(*at)->next;
     return at;
 }
@@ -63,7 +82,7 @@ static void upload_drop(htc_gateway_host *g, htc__upload **at)
     char         path[PATH_MAX], hex[65];
     htc__upload *u = *at;
     htc_content_hex(u->hash, hex);
-    snprintf(path, sizeof path, "%.3900s/tmp/%s.part", g->data_dir, hex);
+    snprintf(path, sizeof path, "%.3900s/tmp/%s.%s.part", g->data_dir, u->user, hex);
     unlink(path);
     *at = u->next;
     free(u);
@@ -108,7 +127,7 @@ static int has_room(const htc_gateway_host *g, uint64_t size, uint64_t *held)
 static htc_status upload_admit(htc__job *j, const upload *u)
 {
     htc_gateway_host *g = j->gateway;
-    htc__upload     **at = upload_of(g, u->hash);
+    htc__upload     **at = upload_of(g, u);
     uint64_t          held = 0;
     if (*at && u->offset) {
         if ((*at)->size != u->size) {
@@ -136,6 +155,7 @@ static htc_status upload_admit(htc__job *j, const upload *u)
     if (!begun)
         return HTC_ENOMEM;
     memcpy(begun->hash, u->hash, sizeof begun->hash);
+    memcpy(begun->user, u->user, sizeof begun->user);
     begun->size = u->size;
     begun->at = htc_host_now();
     for (at = &g->uploads; *at;)
@@ -156,8 +176,10 @@ static htc_status complete(htc__job *j, upload *u, int fd)
         SAY(j, "the upload of %" PRIu64 " bytes does not have the hash it was announced with", size);
         return HTC_EINPUT;
     }
-    if (fchmod(fd, 0644) != 0) /* agents may have other uids; whoever knows the hash may have the content */
+    if (fchmod(fd, 0444) != 0) /* the agents of the user may have another uid than we; nobody else passes into the directory */
         return failed(j, "cannot store", u->part, errno);
+    if (mkdir(u->dir, 0700) != 0 && errno != EEXIST)
+        return failed(j, "cannot make", u->dir, errno);
     if (j->gateway->durable && fsync(fd) != 0)
         return failed(j, "cannot sync", u->part, errno);
     if (rename(u->part, u->final) != 0)
@@ -202,14 +224,14 @@ static htc_status write_piece(htc__job *j, upload *u)
 
 static htc_status blob_write(htc__job *j, htc_reader *r)
 {
-    upload    u;
-    htc_bytes hash = htc_get_raw(r, sizeof u.hash);
+    upload      u;
+    struct stat st;
+    htc_status  read = read_names(r, &u);
     u.size = htc_get_u64(r);
     u.offset = htc_get_u64(r);
     u.bytes = htc_get_bytes(r);
-    if (htc_reader_done(r) != HTC_OK)
+    if (read != HTC_OK || htc_reader_done(r) != HTC_OK)
         return HTC_EPROTO;
-    memcpy(u.hash, hash.data, sizeof u.hash);
     if (u.offset > u.size || u.bytes.len > u.size - u.offset || (u.bytes.len == 0 && u.size > 0)) {
         SAY(j, "a piece of %zu bytes at %" PRIu64 " of an upload of %" PRIu64, u.bytes.len, u.offset, u.size);
         return HTC_EINPUT;
@@ -222,15 +244,15 @@ static htc_status blob_write(htc__job *j, htc_reader *r)
         return HTC_EINTERNAL;
     pthread_mutex_lock(&j->gateway->blobs);
     htc_status status = HTC_OK;
-    if (access(u.final, F_OK) == 0) {
+    if (is_stored(&u, &st)) {
         htc__content_touch(AT_FDCWD, u.final);
     } else {
         status = upload_admit(j, &u);
         if (status == HTC_OK)
             status = write_piece(j, &u);
         int over = status == HTC_EINPUT || status == HTC_ENOSPC || (status == HTC_OK && u.offset + u.bytes.len == u.size);
-        if (over && *upload_of(j->gateway, u.hash))
-            upload_drop(j->gateway, upload_of(j->gateway, u.hash));
+        if (over && *upload_of(j->gateway, &u))
+            upload_drop(j->gateway, upload_of(j->gateway, &u));
     }
     pthread_mutex_unlock(&j->gateway->blobs);
     return status;
@@ -240,14 +262,13 @@ static htc_status blob_stat(htc__job *j, htc_reader *r)
 {
     upload      u;
     struct stat st;
-    htc_bytes   hash = htc_get_raw(r, sizeof u.hash);
-    if (htc_reader_done(r) != HTC_OK)
+    htc_status  read = read_names(r, &u);
+    if (read != HTC_OK || htc_reader_done(r) != HTC_OK)
         return HTC_EPROTO;
-    memcpy(u.hash, hash.data, sizeof u.hash);
     if (name_places(j, &u) != 0)
         return HTC_EINTERNAL;
     pthread_mutex_lock(&j->gateway->blobs); /* what is said to be there is not swept between the look and the touch */
-    int why = stat(u.final, &st) == 0 ? 0 : errno;
+    int why = is_stored(&u, &st) ? 0 : ENOENT;
     if (!why)
         htc__content_touch(AT_FDCWD, u.final);
     pthread_mutex_unlock(&j->gateway->blobs);
@@ -258,6 +279,39 @@ static htc_status blob_stat(htc__job *j, htc_reader *r)
 }
 
 /* --- reading --- */
+
+static htc_status blob_read(htc__job *j, htc_reader *r)
+{
+    upload      u;
+    struct stat st;
+    htc_status  status = read_names(r, &u);
+    uint64_t    offset = htc_get_u64(r);
+    uint32_t    len = htc_get_u32(r);
+    htc_bytes   prefix = htc_get_bytes(r);
+    if (status != HTC_OK || htc_reader_done(r) != HTC_OK || len > READ_MAX || prefix.len > PREFIX_MAX)
+        return HTC_EPROTO;
+    if (name_places(j, &u) != 0)
+        return HTC_EINTERNAL;
+    int fd = open(u.final, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        int why = fd < 0 ? errno : ENOENT;
+        if (fd >= 0)
+            close(fd);
+        return failed(j, "no upload", u.final, why);
+    }
+    if (offset > (uint64_t)st.st_size || len > (uint64_t)st.st_size - offset) {
+        close(fd);
+        return HTC_EINPUT;
+    }
+    htc_put_raw(&j->answer, prefix);
+    htc_put_u64(&j->answer, offset);
+    htc_put_u64(&j->answer, (uint64_t)st.st_size);
+    htc_put_varint(&j->answer, len);
+    uint8_t *to = htc_buf_extend(&j->answer, len);
+    int      whole = to && htc__read_at(fd, to, len, offset) == 0, why = errno;
+    close(fd);
+    return whole ? HTC_OK : j->answer.status != HTC_OK ? j->answer.status : failed(j, "cannot read", u.final, why);
+}
 
 /* size, then the bytes at offset; fd is taken. */
 static htc_status read_piece(htc__job *j, int fd, const char *name, uint64_t offset, uint32_t len)
@@ -393,6 +447,8 @@ void htc__gateway_files(htc__job *j)
     switch (j->op) {
     case HTC_CALL_BLOB_WRITE: j->status = blob_write(j, &r); break;
     case HTC_CALL_BLOB_STAT: j->status = blob_stat(j, &r); break;
+    case HTC_CALL_BLOB_READ: j->status = blob_read(j, &r); break;
+    case HTC_CALL_CONTENT_ADOPT: j->status = htc__content_adopt(j, &r); break;
     case HTC_CALL_CONTENT_TOUCH: j->status = htc__content_touch_all(j, &r); break;
     case HTC_CALL_CONTENT_SWEEP: j->status = htc__content_sweep(j, &r); break;
     case HTC_CALL_DISK_USE: j->status = htc__disk_use(j, &r); break;

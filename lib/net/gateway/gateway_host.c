@@ -179,16 +179,21 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     htc_gateway_host *g = ctx;
     htc_reader        r = htc_reader_of(body);
     (void)host;
+    if (htc__objects_host_is_call(op))
+        return g->objects ? htc__objects_host_call(g->objects, op, tag, body) : HTC_EUNSUPPORTED;
     switch (op) {
     case HTC_CALL_LAUNCH: return g->batch ? htc__batch_host_launch(g, tag, &r) : htc__agent_launch(g, tag, &r);
     case HTC_CALL_KILL_AGENT: return g->batch ? htc__batch_host_kill(g, &r) : htc__agent_kill(g, &r);
     case HTC_CALL_WATCH_AGENT: return htc__agent_watch(g, tag, &r);
     case HTC_CALL_JOB_PLACE: return htc__job_place(g, &r);
     case HTC_CALL_RANDOM: return random_bytes(g, tag, &r);
+    case HTC_CALL_MAIL: return htc__gateway_mail(g, tag, &r);
     case HTC_CALL_HASH_PASSWORD:
     case HTC_CALL_VERIFY_PASSWORD:
     case HTC_CALL_BLOB_WRITE:
     case HTC_CALL_BLOB_STAT:
+    case HTC_CALL_BLOB_READ:
+    case HTC_CALL_CONTENT_ADOPT:
     case HTC_CALL_FILE_READ:
     case HTC_CALL_DROP_JOB:
     case HTC_CALL_DROP_OUTPUT:
@@ -230,6 +235,13 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     event_add(g->look, &tv);
 }
 
+/* Another gateway may be writing it. */
+static int is_forgotten(const struct stat *st)
+{
+    htc_ns changed = (htc_ns)st->st_mtim.tv_sec * HTC_SECOND, now = htc_host_wall();
+    return changed < now && now - changed > 86400 * HTC_SECOND;
+}
+
 /* Uploads that the gateway before this one did not see the end of: who goes on begins anew. */
 static void remove_unfinished(const htc_gateway_host *g)
 {
@@ -239,7 +251,7 @@ static void remove_unfinished(const htc_gateway_host *g)
     snprintf(path, sizeof path, "%.3900s/tmp", g->data_dir);
     DIR *d = opendir(path);
     while (d && (e = readdir(d)))
-        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && (!g->shared || is_forgotten(&st)))
             unlinkat(dirfd(d), e->d_name, 0);
     if (d)
         closedir(d);
@@ -259,6 +271,7 @@ static void on_host_end(void *ctx)
         g->host->is_known = NULL;
     htc__agents_free(g);
     htc__batch_host_free(g);
+    htc__gateway_mail_end(g);
     if (g->look)
         event_free(g->look);
     g->look = NULL;
@@ -273,7 +286,7 @@ static htc_status make_places(htc_gateway_host *g, htc_error *error)
 {
     static const char *const names[] = { "blobs", "tmp", "out" };
     char                     path[PATH_MAX];
-    if (asprintf(&g->data_dir, "%s/data", g->state_dir) < 0) {
+    if (!g->data_dir && asprintf(&g->data_dir, "%s/data", g->state_dir) < 0) {
         g->data_dir = NULL;
         return htc__error(error, HTC_ENOMEM, "out of memory");
     }
@@ -305,6 +318,8 @@ static htc_status take_hosts(htc_gateway_host *g, htc_gateway_host_batch *b, htc
     if (status == HTC_OK && (status = htc__ssh_hosts_read(g->env, (htc_bytes){ text, (size_t)n }, b->cores, &g->hosts, error)) != HTC_OK && error)
         snprintf(error->where, sizeof error->where, "%.140s", b->hosts);
     free(text);
+    if (status == HTC_OK)
+        status = htc__gateway_credentials(g, b, NULL, error);
     b->slots = status == HTC_OK ? htc__ssh_hosts_slots(g->hosts) : 0;
     return status;
 }
@@ -329,20 +344,29 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
     g->apart = o.apart;
     pthread_mutex_init(&g->blobs, NULL);
     g->agent_path = strdup(o.agent_path);
+    g->mail_command = o.mail_command && o.mail_command[0] ? strdup(o.mail_command) : NULL;
     g->config_path = o.config_path ? realpath(o.config_path, NULL) : NULL; /* agents may begin elsewhere */
     htc_status status = HTC_OK;
     if (o.config_path && !g->config_path)
         status = htc__error(error, HTC_ECONFIG, "cannot read the configuration %s: %s", o.config_path, strerror(errno));
     g->state_dir = realpath(o.state_dir, NULL);
-    if (status == HTC_OK && !g->state_dir)
+    g->shared = o.data_dir != NULL;
+    g->data_dir = o.data_dir ? realpath(o.data_dir, NULL) : NULL;
+    if (status == HTC_OK && o.data_dir && !g->data_dir)
+        status = htc__error(error, HTC_ECONFIG, "no directory %s: %s", o.data_dir, strerror(errno));
+    else if (status == HTC_OK && !g->state_dir)
         status = htc__error(error, HTC_ENOTFOUND, "no state directory %s: %s", o.state_dir, strerror(errno));
-    else if (status == HTC_OK && !g->agent_path)
+    else if (status == HTC_OK && (!g->agent_path || (o.mail_command && o.mail_command[0] && !g->mail_command)))
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK)
         status = make_places(g, error);
     if (status == HTC_OK && g->apart == HTC_APART_UID)
         status = htc__places_share(g, error);
     g->host = host;
+    if (status == HTC_OK && o.objects_dir)
+        status = htc__objects_host_open(host, o.objects_dir, g->data_dir, 1, &g->objects, error);
+    if (status == HTC_OK && o.objects_dir)
+        htc__objects_host_gives(g->objects);
     if (status == HTC_OK && o.batch)
         status = strcmp(o.batch->system, "ssh") == 0 ? take_hosts(g, o.batch, error) : htc__batch_host_create(g, &o, error);
     struct timeval tv = htc__timeval(LOOK_EVERY);
@@ -368,12 +392,60 @@ void htc_gateway_host_destroy(htc_gateway_host *g)
     if (!g)
         return;
     htc__uploads_end(g);
+    htc__objects_host_close(g->objects);
     pthread_mutex_destroy(&g->blobs);
     free(g->state_dir);
     free(g->agent_path);
+    free(g->mail_command);
     free(g->config_path);
     free(g->data_dir);
+    free(g->ssh_config);
     free(g->ssh_words);
     htc__ssh_hosts_free(g->hosts);
     free(g);
+}
+
+static ssize_t read_id(int dir, char id[HTC_GATEWAY_HOST_DATA_ID])
+{
+    int     fd = openat(dir, "shared-id", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = fd < 0 ? -1 : read(fd, id, HTC_GATEWAY_HOST_DATA_ID - 1);
+    if (fd >= 0)
+        close(fd);
+    id[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+/* Complete before it has its name: of two that draw one at once, the later finds the other's. */
+static int write_id(int dir)
+{
+    unsigned char bytes[32];
+    char          hex[HTC_GATEWAY_HOST_DATA_ID], name[HTC_GATEWAY_HOST_DATA_ID + 16];
+    randombytes_buf(bytes, sizeof bytes);
+    sodium_bin2hex(hex, sizeof hex, bytes, sizeof bytes);
+    snprintf(name, sizeof name, "shared-id.%.16s", hex);
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int good = fd >= 0 && write(fd, hex, sizeof hex - 1) == sizeof hex - 1 && fsync(fd) == 0;
+    if (fd >= 0 && close(fd) != 0)
+        good = 0;
+    good = good && (linkat(dir, name, dir, "shared-id", 0) == 0 || errno == EEXIST);
+    if (fd >= 0)
+        unlinkat(dir, name, 0);
+    return good && fsync(dir) == 0;
+}
+
+htc_status htc_gateway_host_data_id(const char *dir, char id[HTC_GATEWAY_HOST_DATA_ID], htc_error *error)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return htc__error(error, HTC_ENOTFOUND, "data.shared: cannot open the directory %.200s: %s", dir, strerror(errno));
+    ssize_t n = read_id(fd, id);
+    if (n < 0 && errno == ENOENT && write_id(fd))
+        n = read_id(fd, id);
+    int why = errno;
+    close(fd);
+    if (n < 0)
+        return htc__error(error, HTC_EIO, "data.shared: cannot use %.200s/shared-id: %s", dir, strerror(why));
+    if (n != HTC_GATEWAY_HOST_DATA_ID - 1 || strspn(id, "0123456789abcdef") != HTC_GATEWAY_HOST_DATA_ID - 1)
+        return htc__error(error, HTC_ECORRUPT, "data.shared: %.200s/shared-id is no name of a shared directory", dir);
+    return HTC_OK;
 }

@@ -15,7 +15,7 @@
 
 htc_status htc__places_share(const htc_gateway_host *g, htc_error *error)
 {
-    static const char *const names[] = { "slots", "data", "data/blobs", "data/out" };
+    static const char *const names[] = { "slots", "data", "data/blobs", "data/given", "data/out" };
     char                     path[PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int n = snprintf(path, sizeof path, "%s/%s", g->state_dir, names[i]);
@@ -34,6 +34,17 @@ static int give_place(const char *path, uint32_t uid, uint32_t gid)
         close(fd);
     errno = why;
     return result;
+}
+
+int htc__content_place(const htc_gateway_host *g, const char *user, uint32_t uid, uint32_t gid)
+{
+    char path[PATH_MAX];
+    int  n = snprintf(path, sizeof path, "%s/%s/%s", g->data_dir, g->objects ? "given" : "blobs", user);
+    if (n >= PATH_MAX || !htc__content_user_ok(user)) {
+        errno = EINVAL;
+        return -1;
+    }
+    return mkdir(path, 0700) != 0 && errno != EEXIST ? -1 : give_place(path, uid, gid);
 }
 
 htc_status htc__job_place(htc_gateway_host *g, htc_reader *body)

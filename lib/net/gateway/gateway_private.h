@@ -6,6 +6,7 @@
 
 #include "htcsched/gateway_host.h"
 #include "net/loop/host_private.h"
+#include "net/exec/objects.h"
 #include "roles/runtime/apart.h"
 #include "htcsched/calls.h"
 #include "roles/runtime/agent_wire.h"
@@ -17,6 +18,7 @@ typedef struct htc__batch_host htc__batch_host;
 
 /* An upload that is not complete. What it is announced to take is set aside for it. */
 typedef struct htc__upload {
+    char                user[64];
     uint8_t             hash[32];
     uint64_t            size;
     htc_ns              at; /* of its last piece */
@@ -30,12 +32,17 @@ struct htc_gateway_host {
     char              *state_dir, *agent_path, *config_path, *data_dir;
     const char *const *environ, *const *agent_args;
     uint32_t           durable;
+    int                shared;  /* other gateways may write in data_dir */
     uint64_t           blob_bytes_max;
     uint32_t           apart; /* htc_apart */
+    char              *mail_command; /* NULL: none */
+    struct htc__mailing *mailing;    /* that is on its way; NULL: none */
     htc__agent        *agents;
     htc__batch_host   *batch;      /* NULL: agents are processes of this machine, or of */
     htc__ssh_hosts        *hosts;      /* these; NULL: there is no list */
     char              *ssh_words;
+    char              *ssh_config; /* that ssh reads first; NULL: its own */
+    htc__objects_host *objects;    /* NULL: there are none */
     struct event      *look;       /* stopped agents, the disk */
     int                disk_full;
     int                place_missing; /* a place of outputs could not be made: the gateway is to ask again */
@@ -71,7 +78,9 @@ void htc__uploads_end(htc_gateway_host *g);
 void       htc__content_touch(int blobs, const char *hex);
 htc_status htc__content_touch_all(htc__job *j, htc_reader *r);
 htc_status htc__content_sweep(htc__job *j, htc_reader *r);
+htc_status htc__content_adopt(htc__job *j, htc_reader *r);
 htc_status htc__disk_use(htc__job *j, htc_reader *r);
+int        htc__content_user_ok(const char *user); /* it is the name of a directory below data/blobs */
 
 /* What HTC_CALL_LAUNCH asks for, and the command line of htc-agent that does it. */
 typedef struct htc__launch {
@@ -83,6 +92,8 @@ typedef struct htc__launch {
 } htc__launch;
 
 /* l is not to be moved: argv points into it. HTC_EPROTO; HTC_EDENIED: this host cannot keep that user's tasks apart. */
+/* Why HTC_EDENIED: the gateway's host is another one, whose configuration says who is let in. */
+#define HTC__NO_OTHERS "no tasks of other users there (task.others_as_owner in its configuration)"
 htc_status htc__launch_read(const htc_gateway_host *g, htc_reader *body, htc__launch *l);
 
 /* agents_batch.c: agents as jobs of a batch system */
@@ -90,6 +101,11 @@ htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_op
 void       htc__batch_host_free(htc_gateway_host *g);
 htc_status htc__batch_host_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
 htc_status htc__batch_host_kill(htc_gateway_host *g, htc_reader *body);
+
+/* gateway_mail.c */
+typedef struct htc__mailing htc__mailing;
+htc_status htc__gateway_mail(htc_gateway_host *g, uint64_t tag, htc_reader *body);
+void       htc__gateway_mail_end(htc_gateway_host *g);
 
 /* agents_fork.c */
 htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
@@ -102,5 +118,10 @@ int        htc__agent_has_pid(const htc_gateway_host *g, pid_t pid); /* one of t
 /* gateway_places.c: directories that several uids pass through or own */
 htc_status htc__places_share(const htc_gateway_host *g, htc_error *error);
 htc_status htc__job_place(htc_gateway_host *g, htc_reader *body);
+/* The user's agents, which have that uid, read the user's uploads. 0, or -1 and errno. */
+int        htc__content_place(const htc_gateway_host *g, const char *user, uint32_t uid, uint32_t gid);
+
+/* gateway_credentials.c: as whom the site's agents are started. lines: of the scripts of a batch system, if there are any. HTC_EDENIED: others can read the file. */
+htc_status htc__gateway_credentials(htc_gateway_host *g, const htc_gateway_host_batch *b, htc_buf *lines, htc_error *error);
 
 #endif

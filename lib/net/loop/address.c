@@ -98,3 +98,16 @@ void htc__address_text(const struct sockaddr_storage *address, char out[64])
     if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? v4 : v6->sin6_addr.s6_addr, out, 64))
         snprintf(out, 64, "?");
 }
+
+int htc__address_is_origin(const char *text)
+{
+    static const char https[] = "https://", of_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-", of_six[] = "abcdefABCDEF0123456789:.";
+    const char       *name = text + sizeof https - 1;
+    if (strlen(text) > HTC__ORIGIN_MAX || strncmp(text, https, sizeof https - 1) != 0)
+        return 0;
+    size_t n = name[0] == '[' ? 1 + strspn(name + 1, of_six) : strspn(name, of_name);
+    if (name[0] == '[' && name[n++] != ']')
+        return 0;
+    const char *port = name[n] == ':' ? name + n + 1 : NULL;
+    return n > 0 && (port ? strspn(port, "0123456789") == strlen(port) && strlen(port) >= 1 && strlen(port) <= 5 : !name[n]);
+}

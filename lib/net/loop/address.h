@@ -22,4 +22,9 @@ uint32_t htc__address_source(const struct sockaddr_storage *address, uint8_t out
 /* As text, for logs. */
 void htc__address_text(const struct sockaddr_storage *address, char out[64]);
 
+#define HTC__ORIGIN_MAX 255
+
+/* "https://NAME", with a port or without: a name has letters, digits, '.' and '-', or is "[V6]"; at most HTC__ORIGIN_MAX bytes. 1 or 0. Any thread. */
+int htc__address_is_origin(const char *text);
+
 #endif

@@ -1,4 +1,5 @@
-/* The blocking client: one socket, one request at a time, but for outputs that are asked for ahead. */
+/* The blocking client: one socket, one request at a time, but for outputs that are asked for ahead. Beyond this machine the bytes go through a secure
+ * channel (client_way.c opens it). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +15,12 @@
 
 #include "core/wire.h"
 #include "htcsched/client.h"
+#include "net/loop/client_way.h"
 #include "net/loop/host_private.h"
 
 #define PIECE ((size_t)512 << 10)
 #define READ_PIECE (1u << 20)
+#define SEALED_PIECE ((size_t)64 << 10)
 #define TOKEN_LEN HTC_HOST_TOKEN_LEN
 
 /* The beginning of an output that was asked for ahead, and its answer when that has come. */
@@ -32,6 +35,9 @@ typedef struct ahead {
 struct htc_client {
     const htc_env *env;
     int            fd;
+    htc__sealed   *sealed;   /* NULL: what is sent is sent as it is */
+    htc_buf        got, give; /* of the channel: opened and not taken yet, not sealed yet */
+    size_t         got_at;   /* so much of got is taken */
     char          *name; /* of the other side, for sentences */
     char          *user, *token;
     htc_ns         timeout_ns;
@@ -67,6 +73,63 @@ static htc_status wait_for(htc_client *c, short what, htc_ns end)
     }
 }
 
+/* What is in c->give. */
+static htc_status write_sealed(htc_client *c, htc_ns end)
+{
+    for (;;) {
+        htc_status status = c->give.status == HTC_OK ? htc__sealed_give(c->sealed, &c->give) : HTC_ENOMEM;
+        if (status != HTC_OK)
+            return htc__error(c->error, status, "%s: %s", c->name, status == HTC_ENOMEM ? "out of memory" : htc__sealed_reason(c->sealed));
+        htc_bytes b = htc__sealed_output(c->sealed);
+        if (b.len == 0 && c->give.len == 0)
+            return HTC_OK;
+        ssize_t n = send(c->fd, b.data, b.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0)
+            htc__sealed_sent(c->sealed, (size_t)n);
+        else if (errno == EAGAIN && (status = wait_for(c, POLLOUT, end)) != HTC_OK)
+            return status;
+        else if (errno != EAGAIN && errno != EINTR)
+            return lost(c, strerror(errno));
+    }
+}
+
+/* What a piece of the channel carries is added to c->got. */
+static htc_status read_sealed(htc_client *c, htc_ns end)
+{
+    uint8_t piece[SEALED_PIECE];
+    int     opened = 0;
+    ssize_t n = recv(c->fd, piece, sizeof piece, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return wait_for(c, POLLIN, end);
+    if (n < 0 && errno == EINTR)
+        return HTC_OK;
+    if (n <= 0)
+        return lost(c, n == 0 ? "the connection was closed" : strerror(errno));
+    htc_status status = htc__sealed_take(c->sealed, (htc_bytes){ piece, (size_t)n }, &c->got, &opened);
+    if (status == HTC_ECLOSED)
+        return lost(c, "the connection was closed");
+    return status == HTC_OK ? HTC_OK : htc__error(c->error, status, "%s: %s", c->name, status == HTC_ENOMEM ? "out of memory" : htc__sealed_reason(c->sealed));
+}
+
+static htc_status take_sealed(htc_client *c, uint8_t *p, size_t len, htc_ns end)
+{
+    htc_status status = HTC_OK;
+    while (len > 0 && status == HTC_OK) {
+        size_t have = c->got.len - c->got_at, n = have < len ? have : len;
+        if (n == 0) {
+            htc_buf_clear(&c->got);
+            c->got_at = 0;
+            status = read_sealed(c, end);
+            continue;
+        }
+        memcpy(p, c->got.data + c->got_at, n);
+        c->got_at += n;
+        p += n;
+        len -= n;
+    }
+    return status;
+}
+
 static htc_status write_all(htc_client *c, const void *data, size_t len, htc_ns end)
 {
     const uint8_t *p = data;
@@ -91,6 +154,8 @@ static htc_status write_all(htc_client *c, const void *data, size_t len, htc_ns 
 static htc_status read_all(htc_client *c, void *data, size_t len, htc_ns end)
 {
     uint8_t *p = data;
+    if (c->sealed)
+        return take_sealed(c, p, len, end);
     while (len > 0) {
         ssize_t n = recv(c->fd, p, len, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
@@ -116,6 +181,11 @@ static htc_status send_frame(htc_client *c, htc_bytes message, htc_ns end)
         return htc__error(c->error, HTC_ETOOBIG, "a message of %zu bytes is too long", message.len);
     for (int i = 0; i < 4; i++)
         header[i] = (uint8_t)(message.len >> (8 * i));
+    if (c->sealed) {
+        htc_put_raw(&c->give, (htc_bytes){ header, sizeof header });
+        htc_put_raw(&c->give, message);
+        return write_sealed(c, end);
+    }
     htc_status status = write_all(c, header, sizeof header, end);
     return status == HTC_OK ? write_all(c, message.data, message.len, end) : status;
 }
@@ -291,6 +361,28 @@ static htc_status greet(htc_client *c)
     return HTC_OK;
 }
 
+/* Its greeting is over then. */
+static htc_status find_way(htc_client *c, const htc_client_options *o)
+{
+    htc__way         way = { .fd = -1 };
+    htc__way_options wo = { .addresses = o->gateway, .key_path = o->key_path, .ring_path = o->ring_path, .server = o->server, .timeout_ns = c->timeout_ns };
+    htc_status       status = htc__way_find(c->env, &wo, &way, c->error);
+    char            *name = status == HTC_OK ? htc__strdup(c->env, way.address) : NULL;
+    if (status == HTC_OK && !name) {
+        htc__way_end(&way);
+        return htc__error(c->error, HTC_ENOMEM, "out of memory");
+    }
+    if (status != HTC_OK)
+        return status;
+    htc__strfree(c->env, c->name);
+    c->name = name;
+    c->fd = way.fd;
+    c->sealed = way.sealed;
+    c->got = way.in;
+    c->id = way.id;
+    return HTC_OK;
+}
+
 htc_status htc_client_identify(htc_client *c, const char *user, const char *token)
 {
     char *u = htc__strdup(c->env, user ? user : ""), *t = htc__strdup(c->env, token ? token : "");
@@ -311,8 +403,10 @@ htc_status htc_client_open(const htc_env *env, const htc_client_options *options
     htc_client_options o = { 0 };
     char               tcp_name[32];
     if (!options || !out || htc__options_copy(&o, sizeof o, options, options->size, sizeof(size_t)) != HTC_OK ||
-        (!o.path && (!o.tcp_port || !o.token_path)))
-        return htc__error(error, HTC_EINVAL, "a socket's path, or a port and the file with its token, are needed");
+        (!o.path && !o.gateway && (!o.tcp_port || !o.token_path)))
+        return htc__error(error, HTC_EINVAL, "a socket's path, a gateway's address, or a port and the file with its token, are needed");
+    if (!o.path && o.gateway && (!o.key_path || (!o.ring_path && !o.server)))
+        return htc__error(error, HTC_EINVAL, "%s: another machine's gateway is reached with keys alone: a key file, and a ring file or the gateway's key", o.gateway);
     if (sodium_init() < 0)
         return htc__error(error, HTC_EINTERNAL, "no source of randomness");
     htc_client *c = htc__alloc(env, sizeof *c);
@@ -325,13 +419,15 @@ htc_status htc_client_open(const htc_env *env, const htc_client_options *options
     c->timeout_ns = o.timeout_ns ? o.timeout_ns : 10 * HTC_SECOND;
     htc_buf_init(&c->in, env, HTC_WIRE_MESSAGE_MAX + 1);
     htc_buf_init(&c->out, env, HTC_WIRE_MESSAGE_MAX + 1);
-    c->name = htc__strdup(env, o.path ? o.path : tcp_name);
+    htc_buf_init(&c->got, env, 0);
+    htc_buf_init(&c->give, env, 0);
+    c->name = htc__strdup(env, o.path ? o.path : o.gateway ? o.gateway : tcp_name);
     htc_status status = c->name ? htc_client_identify(c, o.user, o.token) : HTC_ENOMEM;
     if (status == HTC_OK)
-        status = o.path ? dial_unix(c, o.path) : dial_tcp(c, o.tcp_port, o.token_path);
+        status = o.path ? dial_unix(c, o.path) : o.gateway ? find_way(c, &o) : dial_tcp(c, o.tcp_port, o.token_path);
     else
         htc__error(error, HTC_ENOMEM, "out of memory");
-    if (status == HTC_OK)
+    if (status == HTC_OK && !c->sealed)
         status = greet(c);
     if (status != HTC_OK) {
         htc_client_close(c);
@@ -345,8 +441,8 @@ void htc_client_close(htc_client *c)
 {
     if (!c)
         return;
-    if (c->fd >= 0)
-        close(c->fd);
+    htc__way_end(&(htc__way){ .fd = c->fd, .sealed = c->sealed, .in = c->got });
+    htc_buf_free(&c->give);
     htc__strfree(c->env, c->name);
     htc__strfree(c->env, c->user);
     htc__strfree(c->env, c->token);

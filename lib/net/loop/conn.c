@@ -10,6 +10,8 @@
 
 #include "net/loop/secure.h"
 
+#define TURN_PAUSE (100 * HTC_MS)
+
 #define HEADER    4
 #define FRAME_MIN 10u /* a type and an id */
 /* The most that lies in c->in: one frame that is not whole, and what one reading brings, opened, behind it. */
@@ -178,6 +180,10 @@ void htc__conn_drop(htc__conn *c, htc_status why)
         htc__secure_gone(c);
         if (c->dialled && (!c->told || why == HTC_EDENIED)) /* nobody there, or not the one who should be, or we are not let in */
             c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
+        if (c->dialled && strchr(c->secure->addresses, ',')) {
+            (void)htc__secure_turn(c->secure);
+            c->pause = c->pause < TURN_PAUSE ? TURN_PAUSE : c->pause; /* of two, one may send us to the other for a while */
+        }
     }
     htc__stream_gone(c);
     htc__output_note(c, 0);

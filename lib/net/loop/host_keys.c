@@ -358,20 +358,29 @@ htc_status htc_host_keys_dial(htc_host_keys *k, const htc_host_keys_dial_options
                               htc_error *error)
 {
     htc_host_keys_dial_options o = { .size = 0 };
-    char                       node[HTC__HOST_NAME_MAX];
-    uint16_t                   port;
     if (!k || !options || !peer)
         return htc__error(error, HTC_EINVAL, "keys, options and a place for the number are needed");
     htc_status status =
         htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_host_keys_dial_options, only_xx));
     if (status != HTC_OK)
         return htc__error(error, status, "options of a connection: %s", htc_strerror(status));
-    if (!o.address || !htc__address_split(o.address, node, &port) || port == 0)
-        return htc__error(error, HTC_EINVAL, "\"%s\" is no HOST:PORT", o.address ? o.address : "");
     if (o.peer_role > HTC_KEY_USER || (o.name && !htc__key_name_ok(o.name, strlen(o.name))))
         return htc__error(error, HTC_EINVAL, "\"%s\" is no name of a key", o.name ? o.name : "");
     htc__secure *s = htc__alloc(k->host->env, sizeof *s);
-    char        *copy = htc__strdup(k->host->env, node);
+    char        *copy = htc__strdup(k->host->env, o.address ? o.address : "");
+    int          good = s && copy;
+    if (good) {
+        s->addresses = copy;
+        do
+            good = htc__secure_turn(s);
+        while (good && s->next);
+        good = good && htc__secure_turn(s);
+    }
+    if (s && copy && !good) {
+        htc__free(k->host->env, s, sizeof *s);
+        htc__strfree(k->host->env, copy);
+        return htc__error(error, HTC_EINVAL, "\"%s\" is no HOST:PORT", o.address ? o.address : "");
+    }
     status = s && copy ? htc__conn_dial(k->host, "", o.port, peer) : HTC_ENOMEM;
     if (status != HTC_OK) {
         htc__free(k->host->env, s, sizeof *s);
@@ -379,14 +388,12 @@ htc_status htc_host_keys_dial(htc_host_keys *k, const htc_host_keys_dial_options
         return htc__error(error, status, "cannot dial %s: %s", o.address, htc_strerror(status));
     }
     htc__conn *c = htc__conn_find(k->host, *peer);
-    *s = (htc__secure){ .keys = k,
-                        .conn = c,
-                        .node = copy,
-                        .tcp_port = port,
-                        .peer_role = o.peer_role ? o.peer_role : HTC_KEY_MEMBER,
-                        .only_xx = o.only_xx,
-                        .refused = o.refused,
-                        .refused_ctx = o.refused_ctx };
+    s->keys = k;
+    s->conn = c;
+    s->peer_role = o.peer_role ? o.peer_role : HTC_KEY_MEMBER;
+    s->only_xx = o.only_xx;
+    s->refused = o.refused;
+    s->refused_ctx = o.refused_ctx;
     if (o.name)
         memcpy(s->name, o.name, strlen(o.name) + 1);
     c->secure = s;

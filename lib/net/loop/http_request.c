@@ -52,6 +52,7 @@ static int read_first(htc_bytes line, htc__http_request *r)
         return 400;
     if (memcmp((const char *)version.data + 5, "1.0", 3) != 0 && memcmp((const char *)version.data + 5, "1.1", 3) != 0)
         return 505;
+    r->plain = ((const char *)version.data)[7] == '0';
     const char *query = memchr(target.data, '?', target.len);
     r->method = method;
     r->path = (htc_bytes){ target.data, query ? (size_t)(query - (const char *)target.data) : target.len };

@@ -9,6 +9,7 @@ typedef struct htc__http_request {
     htc_bytes query;        /* behind the '?'; empty: none */
     htc_bytes fields;       /* the lines of the fields */
     size_t    length;       /* of the whole head */
+    int       plain;        /* 1: HTTP/1.0, which knows no chunks */
 } htc__http_request;
 
 /* 0: more is to come; 200: it is whole; else the status to refuse it with: 400 it is no request, 505 of another version. */

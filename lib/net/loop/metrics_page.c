@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "net/loop/host_private.h"
+#include "net/loop/http_answer.h"
 #include "net/loop/http_request.h"
 
 #define HEAD_MAX     8192
@@ -56,32 +57,10 @@ static void visitor_free(visitor *v)
     htc__free(h->env, v, sizeof *v);
 }
 
-static const char *reason(int status)
-{
-    switch (status) {
-    case 200:
-        return "OK";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 505:
-        return "HTTP Version Not Supported";
-    case 400:
-        return "Bad Request";
-    default:
-        return "Internal Server Error";
-    }
-}
-
 static void put_answer(visitor *v, int status, const char *type, htc_bytes body, int head_only)
 {
     htc_put_text(&v->out, "HTTP/1.1 %d %s\r\n%sContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
-                 status, reason(status), status == 405 ? "Allow: GET\r\n" : "", type, body.len);
+                 status, htc__http_reason(status), status == 405 ? "Allow: GET\r\n" : "", type, body.len);
     if (!head_only)
         htc_put_raw(&v->out, body);
 }
@@ -89,7 +68,7 @@ static void put_answer(visitor *v, int status, const char *type, htc_bytes body,
 static void put_refusal(visitor *v, int status, int head_only)
 {
     char text[64];
-    evutil_snprintf(text, sizeof text, "%d %s\n", status, reason(status));
+    evutil_snprintf(text, sizeof text, "%d %s\n", status, htc__http_reason(status));
     put_answer(v, status, "text/plain; charset=utf-8", htc_bytes_of(text), head_only);
 }
 
@@ -111,20 +90,11 @@ static void put_page(visitor *v)
 /* The other side closes when it has read all: our close first would throw away what it has sent and we have not read. */
 static void push(visitor *v)
 {
-    while (v->sent < v->out.len) {
-        ssize_t n = send(v->fd, v->out.data + v->sent, v->out.len - v->sent, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN) {
-            event_add(v->write, NULL);
-            return;
-        }
-        if (n < 0) {
-            visitor_free(v);
-            return;
-        }
-        v->sent += (size_t)n;
-    }
+    htc__http_push_end end = htc__http_push(v->fd, htc_buf_bytes(&v->out), &v->sent, v->write);
+    if (end == HTC__HTTP_BROKEN)
+        visitor_free(v);
+    if (end != HTC__HTTP_ALL)
+        return;
     shutdown(v->fd, SHUT_WR);
     if (v->ended)
         visitor_free(v);

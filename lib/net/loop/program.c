@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
 
 #define WORDS_MAX 4096
 #define ERROR_MAX 4096
+#define FREE_PATIENCE_MS 1000
+#define GRACE     (2 * HTC_SECOND) /* to end in, once it was killed: a process that waits for a disk or a file server does not end before that answers */
 
 typedef struct heard {
     int           fd; /* -1: at its end */
@@ -29,6 +32,7 @@ typedef struct heard {
 struct htc__program {
     pid_t         pid; /* 0: waited for */
     int           pidfd, exit_code, late;
+    int           told; /* it is over for whoever has run it; it is waited for all the same */
     struct event *over, *limit;
     heard         out, err;
     void (*ended)(void *ctx, int exit_code, htc_bytes printed, htc_bytes error);
@@ -54,10 +58,12 @@ void htc__program_free(htc__program *p)
 {
     if (!p)
         return;
-    if (p->pid > 0) {
+    if (p->pid > 0) { /* one that cannot end now is nobody's to wait for */
         kill(-p->pid, SIGKILL);
-        while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        struct pollfd end = { .fd = p->pidfd, .events = POLLIN };
+        if (p->pidfd < 0 || poll(&end, 1, FREE_PATIENCE_MS) > 0)
+            while (waitpid(p->pid, NULL, p->pidfd < 0 ? 0 : WNOHANG) < 0 && errno == EINTR)
+                ;
     }
     hear_no_more(&p->out);
     hear_no_more(&p->err);
@@ -71,16 +77,25 @@ void htc__program_free(htc__program *p)
     free(p);
 }
 
-static void finish(htc__program *p)
+pid_t htc__program_pid(const htc__program *p)
+{
+    return p->pid;
+}
+
+static void tell(htc__program *p)
 {
     char text[80] = "";
-    if (p->late)
+    if (p->told)
+        return;
+    p->told = 1;
+    if (p->late && p->pid > 0)
+        snprintf(text, sizeof text, "it did not end in time, nor when it was killed");
+    else if (p->late)
         snprintf(text, sizeof text, "it did not end in time");
     else if (p->out.too_much)
         snprintf(text, sizeof text, "it printed more than %zu bytes", p->out.max);
     htc_bytes error = text[0] ? htc_bytes_of(text) : (htc_bytes){ p->err.bytes, p->err.len };
     p->ended(p->ctx, text[0] ? -1 : p->exit_code, (htc_bytes){ p->out.bytes, p->out.len }, error);
-    htc__program_free(p);
 }
 
 /* What a child of its own holds open is not waited for: it has printed what it had to. */
@@ -149,15 +164,25 @@ static void on_over(evutil_socket_t fd, short what, void *arg)
     p->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     take_rest(&p->out);
     take_rest(&p->err);
-    finish(p);
+    tell(p);
+    htc__program_free(p);
 }
 
+/* It is killed; if it has not ended a moment later, it is told that it is over, and only its end is waited for, without holding up anybody. */
 static void on_limit(evutil_socket_t fd, short what, void *arg)
 {
-    htc__program *p = arg;
+    htc__program  *p = arg;
+    struct timeval tv = htc__timeval(GRACE);
     (void)fd, (void)what;
-    p->late = 1;
     kill(-p->pid, SIGKILL);
+    if (!p->late) {
+        p->late = 1;
+        event_add(p->limit, &tv);
+        return;
+    }
+    hear_no_more(&p->out);
+    hear_no_more(&p->err);
+    tell(p);
 }
 
 static int input_file(htc_bytes input)

@@ -3,6 +3,7 @@
 #define HTC_NET_PROGRAM_H
 
 #include <event2/event.h>
+#include <sys/types.h>
 
 #include "htcsched/bytes.h"
 #include "htcsched/env.h"
@@ -23,5 +24,6 @@ typedef struct htc__program_start {
 /* NULL and errno: it could not be started; nothing is told. htc__program_free kills one that still runs, and nothing is told. After ended it is gone. */
 htc__program *htc__program_run(struct event_base *base, const htc__program_start *start);
 void          htc__program_free(htc__program *p);
+pid_t         htc__program_pid(const htc__program *p); /* of its process, and of the group that it is in; 0: it has been waited for */
 
 #endif

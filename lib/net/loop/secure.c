@@ -204,6 +204,20 @@ static htc__conn *waiting_after(const htc_host_keys *k, uint32_t peer)
     return c;
 }
 
+int htc__secure_turn(htc__secure *s)
+{
+    char        one[HTC__HOST_NAME_MAX + 16];
+    const char *at = s->addresses + s->next;
+    size_t      len = strcspn(at, ",");
+    if (len >= sizeof one)
+        return 0;
+    memcpy(one, at, len);
+    one[len] = '\0';
+    s->next = at[len] ? s->next + len + 1 : 0;
+    s->has_cookie = 0; /* it was the other one's */
+    return htc__address_split(one, s->node, &s->tcp_port) && s->tcp_port != 0;
+}
+
 /* One question at a time, each in turn: a resolver that is away would take all workers, and syncs want those too. */
 static void ask_next(htc_host_keys *k)
 {
@@ -456,7 +470,7 @@ void htc__secure_free(htc__conn *c)
     if (!s)
         return;
     htc__secure_gone(c);
-    htc__strfree(c->host->env, s->node);
+    htc__strfree(c->host->env, s->addresses);
     htc__free(c->host->env, s, sizeof *s);
     c->secure = NULL;
 }

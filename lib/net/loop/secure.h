@@ -51,8 +51,10 @@ struct htc__secure {
     char           where[64];                  /* the other end, for logs */
     char           peer[HTC_KEY_NAME_MAX + 1]; /* who it is, once that is known */
     /* dialled */
-    char    *node;
+    char     node[HTC__HOST_NAME_MAX]; /* the one at hand */
     uint16_t tcp_port;
+    char    *addresses; /* all, with commas between */
+    size_t   next;      /* where the one after it begins there */
     uint32_t waiting; /* its name has to be asked for */
     uint32_t tries; /* the next of the addresses that the name has */
     uint32_t spoke; /* on this socket */
@@ -70,6 +72,9 @@ struct htc__secure {
 };
 
 /* --- secure.c --- */
+
+/* The address that is tried next. 0: it is none. */
+int htc__secure_turn(htc__secure *s);
 
 /* Somebody has come in; fd is taken. */
 htc_status htc__secure_accept(htc_host_keys *keys, int fd, const htc_peer_info *info, uint32_t accept);

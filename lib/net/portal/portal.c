@@ -11,13 +11,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/loop/address.h"
+#include "net/loop/http_answer.h"
 
 #define READ_AT_ONCE ((size_t)64 << 10)
 #define TICK HTC_SECOND
 
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
                              "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+/* What a body counts for among the larger ones. */
+static size_t counted(size_t length)
+{
+    return length > PORTAL_BODY_SMALL ? length : 0;
+}
 
 /* ---- the end of a connection ---- */
 
@@ -28,13 +34,14 @@ void htc__portal_free(visitor *v)
     if (v->feed)
         htc__portal_unlisten(v);
     htc__guest_close(&v->guest);
+    htc__portal_archive_free(v);
     while (*at && *at != v)
         at = &(*at)->next;
     if (*at) {
         *at = v->next;
         p->count--;
     }
-    p->bodies -= v->announced;
+    p->bodies -= counted(v->announced);
     struct event *events[] = { v->read, v->write, v->timer, v->later };
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
@@ -63,21 +70,6 @@ void htc__portal_patience(visitor *v)
 
 /* ---- answers ---- */
 
-static const char *reason(int status)
-{
-    static const struct {
-        int         status;
-        const char *text;
-    } all[] = { { 200, "OK" }, { 400, "Bad Request" }, { 401, "Unauthorized" }, { 403, "Forbidden" }, { 404, "Not Found" },
-                { 405, "Method Not Allowed" }, { 408, "Request Timeout" }, { 411, "Length Required" }, { 413, "Content Too Large" },
-                { 415, "Unsupported Media Type" }, { 421, "Misdirected Request" }, { 431, "Request Header Fields Too Large" },
-                { 503, "Service Unavailable" }, { 505, "HTTP Version Not Supported" } };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].status == status)
-            return all[i].text;
-    return "Internal Server Error";
-}
-
 int htc__portal_http_status(htc_status status)
 {
     switch (status) {
@@ -90,6 +82,7 @@ int htc__portal_http_status(htc_status status)
     case HTC_EBUSY:
     case HTC_ETIMEDOUT:
     case HTC_ECLOSED:
+    case HTC_EUNREACHABLE: /* another gateway is active, or a host is away */
     case HTC_ESTORE: return 503;
     case HTC_EINTERNAL:
     case HTC_ENOMEM: return 500;
@@ -99,7 +92,7 @@ int htc__portal_http_status(htc_status status)
 
 void htc__portal_head(visitor *v, int status, const char *type, uint64_t length, const char *more)
 {
-    htc_put_text(&v->out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", status, reason(status), type);
+    htc_put_text(&v->out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", status, htc__http_reason(status), type);
     if (length != UINT64_MAX)
         htc_put_text(&v->out, "Content-Length: %llu\r\n", (unsigned long long)length);
     htc_put_text(&v->out, "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
@@ -144,28 +137,16 @@ void htc__portal_refuse(visitor *v, htc_status status, const char *hint, const c
 
 void htc__portal_push(visitor *v)
 {
-    while (v->sent < v->out.len) {
-        ssize_t n = send(v->fd, v->out.data + v->sent, v->out.len - v->sent, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN) {
-            event_add(v->write, NULL);
-            return;
-        }
-        if (n < 0) {
-            htc__portal_free(v);
-            return;
-        }
-        v->sent += (size_t)n;
-    }
+    htc__http_push_end end = htc__http_push(v->fd, htc_buf_bytes(&v->out), &v->sent, v->write);
+    if (end == HTC__HTTP_BROKEN)
+        htc__portal_free(v);
+    if (end != HTC__HTTP_ALL)
+        return;
     v->sent = 0;
     htc_buf_clear(&v->out);
     if (v->state == VISITOR_STREAMS && v->dirty)
         htc__portal_speak(v);
-    else if (v->state == VISITOR_STREAMS)
-        return;
-    else
-    if (v->state == VISITOR_TAKES)
+    else if (v->state == VISITOR_TAKES)
         htc__portal_taken(v);
 }
 
@@ -204,48 +185,78 @@ int htc__portal_is_host(const char *host, htc_bytes value)
     return same_text(value, host) || (bare && strncasecmp(value.data, host, value.len) == 0);
 }
 
-/* Exactly one field, with one of the names of this portal behind the prefix. */
-static int is_ours(const portal *p, htc_bytes value, const char *prefix)
+static int is_local(const portal *p, htc_bytes value)
 {
-    size_t n = strlen(prefix);
-    if (value.len < n || memcmp(value.data, prefix, n) != 0)
-        return 0;
-    value = (htc_bytes){ (const char *)value.data + n, value.len - n };
     return htc__portal_is_host(p->hosts[0], value) || htc__portal_is_host(p->hosts[1], value);
 }
 
-/* The session's cookie: 64 hex digits, once. */
-static int read_session(const htc__http_request *r, char token[PORTAL_TOKEN_LEN + 1])
+/* Host names this portal; which of its names is noted. */
+static int host_is_ours(visitor *v, htc_bytes value)
 {
-    static const char name[] = "htc_session=";
-    htc_bytes         value;
-    size_t            found = 0;
+    const portal *p = v->portal;
+    v->is_public = p->origin[0] && same_text(value, p->origin + strlen("https://"));
+    return v->is_public || is_local(p, value);
+}
+
+static int origin_is_ours(const visitor *v, htc_bytes value)
+{
+    static const char http[] = "http://";
+    size_t            n = sizeof http - 1;
+    if (v->is_public)
+        return same_text(value, v->portal->origin);
+    return value.len > n && memcmp(value.data, http, n) == 0 && is_local(v->portal, (htc_bytes){ (const char *)value.data + n, value.len - n });
+}
+
+/* A browser that says where a request comes from says: from the page. */
+static int is_from_page(const htc__http_request *r)
+{
+    htc_bytes from;
+    size_t    n = htc__http_request_field(r, "Sec-Fetch-Site", &from);
+    return n == 0 || (n == 1 && (same_text(from, "same-origin") || same_text(from, "none")));
+}
+
+static const char *cookie_name(const visitor *v)
+{
+    return v->is_public ? "__Host-htc_session" : "htc_session";
+}
+
+void htc__portal_cookie(const visitor *v, const char *token, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s=%s; Path=/; HttpOnly; SameSite=Strict%s%s", cookie_name(v), token, v->is_public ? "; Secure" : "", token[0] ? "" : "; Max-Age=0");
+}
+
+/* The session's cookie: 64 hex digits, once. */
+static void read_session(visitor *v, const htc__http_request *r)
+{
+    const char *name = cookie_name(v);
+    char       *token = v->token;
+    htc_bytes   value;
+    size_t      found = 0, len = strlen(name) + 1;
     token[0] = '\0';
     if (htc__http_request_field(r, "Cookie", &value) != 1)
-        return 0;
+        return;
     const char *p = value.data, *end = p + value.len;
     while (p < end) {
         const char *semicolon = memchr(p, ';', (size_t)(end - p)), *stop = semicolon ? semicolon : end;
         size_t      n = (size_t)(stop - p);
-        if (n == sizeof name - 1 + PORTAL_TOKEN_LEN && memcmp(p, name, sizeof name - 1) == 0) {
-            memcpy(token, p + sizeof name - 1, PORTAL_TOKEN_LEN);
+        int         named = n >= len && memcmp(p, name, len - 1) == 0 && p[len - 1] == '=';
+        if (named && n == len + PORTAL_TOKEN_LEN) {
+            memcpy(token, p + len, PORTAL_TOKEN_LEN);
             token[PORTAL_TOKEN_LEN] = '\0';
             found++;
-        } else if (n >= sizeof name - 1 && memcmp(p, name, sizeof name - 1) == 0) {
+        } else if (named) {
             found = 2;
         }
         for (p = semicolon ? semicolon + 1 : end; p < end && *p == ' '; p++)
             ;
     }
-    if (found == 1 && strspn(token, "0123456789abcdef") == PORTAL_TOKEN_LEN)
-        return 1;
-    token[0] = '\0';
-    return 0;
+    if (found != 1 || strspn(token, "0123456789abcdef") != PORTAL_TOKEN_LEN)
+        token[0] = '\0';
 }
 
 /* What a user may ask for by the page. Who may do it is the gateway's to say. */
-static const char *const ops[] = { "agents", "cancel", "du", "generate", "log", "ping", "release", "results", "retry", "rm", "status",
-                                   "submit", "tasks", "users", "validate", "why" };
+static const char *const ops[] = { "agents", "blob", "cancel", "du", "generate", "history", "hold", "log", "ping", "quota", "release",
+                                   "results", "resubmit", "retry", "rm", "status", "submit", "tasks", "users", "validate", "why" };
 
 static const char *op_of(htc_bytes path)
 {
@@ -274,19 +285,36 @@ static int has_room(visitor *v)
     return 0;
 }
 
+/* One of the page's own files? 1: it has been answered. */
+static int answer_file(visitor *v, const htc__http_request *r)
+{
+    static const char script[] = "text/javascript; charset=utf-8";
+    const struct {
+        const char      *path, *type;
+        const htc_bytes *bytes;
+    } files[] = { { "/", "text/html; charset=utf-8", &htc__portal_index_html },
+                  { "/portal.css", "text/css; charset=utf-8", &htc__portal_portal_css },
+                  { "/blake2b.js", script, &htc__portal_blake2b_js },
+                  { "/portal.js", script, &htc__portal_portal_js },
+                  { "/portal_jobs.js", script, &htc__portal_portal_jobs_js },
+                  { "/portal_submit.js", script, &htc__portal_portal_submit_js },
+                  { "/portal_system.js", script, &htc__portal_portal_system_js } };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (is_path(r, files[i].path)) {
+            htc__portal_answer(v, 200, files[i].type, *files[i].bytes, "");
+            return 1;
+        }
+    return 0;
+}
+
 static void get(visitor *v, const htc__http_request *r)
 {
-    htc_bytes from;
-    int       session = v->token[0] != '\0';
-    if (is_path(r, "/")) {
-        htc__portal_answer(v, 200, "text/html; charset=utf-8", htc__portal_index_html, "");
-    } else if (is_path(r, "/portal.js")) {
-        htc__portal_answer(v, 200, "text/javascript; charset=utf-8", htc__portal_portal_js, "");
-    } else if (is_path(r, "/portal.css")) {
-        htc__portal_answer(v, 200, "text/css; charset=utf-8", htc__portal_portal_css, "");
-    } else if (!is_path(r, "/events") && !is_path(r, "/output")) {
+    int session = v->token[0] != '\0';
+    if (answer_file(v, r))
+        return;
+    if (!is_path(r, "/events") && !is_path(r, "/output") && !is_path(r, "/archive")) {
         htc__portal_refuse(v, HTC_ENOTFOUND, "see doc/portal.md", "there is no such page");
-    } else if (htc__http_request_field(r, "Sec-Fetch-Site", &from) && !same_text(from, "same-origin") && !same_text(from, "none")) {
+    } else if (!is_from_page(r)) {
         htc__portal_refuse(v, HTC_EDENIED, "open the portal itself", "the request comes from another site");
     } else if (!session) {
         htc__portal_refuse(v, HTC_EAUTH, "log in", "there is no session");
@@ -296,7 +324,12 @@ static void get(visitor *v, const htc__http_request *r)
         event_active(v->later, EV_TIMEOUT, 0);
     } else if (is_path(r, "/events")) {
         htc__portal_listen(v, r->query);
-    } else if (has_room(v)) {
+    } else if (has_room(v) && is_path(r, "/archive")) {
+        if (v->user[0])
+            htc__portal_archive(v, r->query);
+        else
+            htc__portal_ask_who(v);
+    } else if (v->state == VISITOR_READS) {
         htc__portal_download(v, r->query);
     }
 }
@@ -308,26 +341,37 @@ static void post(visitor *v, const htc__http_request *r, htc_bytes body)
         htc__portal_ask(v, PORTAL_ASK_LOGIN, "login", body);
     else if (is_path(r, "/logout"))
         htc__portal_ask(v, PORTAL_ASK_LOGOUT, "logout", body);
+    else if (is_path(r, "/upload"))
+        htc__portal_upload(v, r->query, body);
     else
         htc__portal_ask(v, PORTAL_ASK_API, op, body);
+}
+
+static size_t bodies_of_user(const visitor *v)
+{
+    size_t n = 0;
+    for (const visitor *w = v->portal->first; w; w = w->next)
+        n += strcmp(w->user, v->user) == 0 ? counted(w->announced) : 0;
+    return n < PORTAL_BODIES_OF_USER ? n : PORTAL_BODIES_OF_USER;
 }
 
 /* What is wrong with the head of a request that wants to change something or to ask; 1: nothing, and how long the body is. */
 static int post_is_ours(visitor *v, const htc__http_request *r, uint64_t *length)
 {
     htc_bytes origin, header, type, text, other;
-    int       known = is_path(r, "/login") || is_path(r, "/logout") || op_of(r->path) != NULL;
+    int       upload = is_path(r, "/upload"), known = upload || is_path(r, "/login") || is_path(r, "/logout") || op_of(r->path) != NULL;
     size_t    origins = htc__http_request_field(r, "Origin", &origin);
     int       session = v->token[0] != '\0';
-    size_t    most = session && !is_path(r, "/login") ? PORTAL_BODY_MAX : PORTAL_BODY_STRANGER;
+    size_t    most = !session || is_path(r, "/login") ? PORTAL_BODY_STRANGER : upload ? PORTAL_UPLOAD_PIECE : PORTAL_BODY_MAX;
     if (!known)
         htc__portal_refuse(v, HTC_ENOTFOUND, "see doc/portal.md", "there is no such request");
-    else if (origins > 1 || (origins == 1 && !is_ours(v->portal, origin, "http://")))
+    else if (origins > 1 || (origins == 1 && !origin_is_ours(v, origin)) || !is_from_page(r))
         htc__portal_refuse(v, HTC_EDENIED, "open the portal itself", "the request comes from another site");
     else if (htc__http_request_field(r, "X-HTC-Portal", &header) != 1 || !same_text(header, "1"))
         htc__portal_refuse(v, HTC_EDENIED, "send X-HTC-Portal: 1", "the request does not come from the page");
-    else if (htc__http_request_field(r, "Content-Type", &type) != 1 || !same_text(type, "application/json"))
-        refuse_as(v, 415, HTC_EINVAL, "the body is no JSON", "send Content-Type: application/json");
+    else if (htc__http_request_field(r, "Content-Type", &type) != 1 || !same_text(type, upload ? "application/octet-stream" : "application/json"))
+        refuse_as(v, 415, HTC_EINVAL, upload ? "the body is no piece of a file" : "the body is no JSON",
+                  upload ? "send Content-Type: application/octet-stream" : "send Content-Type: application/json");
     else if (htc__http_request_field(r, "Transfer-Encoding", &other) || htc__http_request_field(r, "Content-Length", &text) != 1 ||
              !htc__portal_number(text, length))
         refuse_as(v, 411, HTC_EINVAL, "a body has one Content-Length and no Transfer-Encoding", "");
@@ -335,7 +379,10 @@ static int post_is_ours(visitor *v, const htc__http_request *r, uint64_t *length
         htc__portal_refuse(v, HTC_EAUTH, "log in", "there is no session");
     else if (*length > most)
         htc__portal_refuse(v, HTC_ETOOBIG, "", "a body has at most %zu bytes", most);
-    else if (*length > PORTAL_BODIES_MAX - v->portal->bodies)
+    else if (counted((size_t)*length) && !v->user[0]) {
+        event_del(v->read); /* what comes has no room yet */
+        htc__portal_ask_who(v);
+    } else if (counted((size_t)*length) > PORTAL_BODIES_MAX - v->portal->bodies || counted((size_t)*length) > PORTAL_BODIES_OF_USER - bodies_of_user(v))
         htc__portal_refuse(v, HTC_EBUSY, "try again in a moment", "too many large requests are on their way");
     else
         return is_path(r, "/login") || has_room(v);
@@ -349,9 +396,11 @@ static void head_is_read(visitor *v, const htc__http_request *r)
     uint64_t  length = 0;
     int       is_get = htc_bytes_equal(r->method, htc_bytes_of("GET")), is_post = htc_bytes_equal(r->method, htc_bytes_of("POST"));
     v->head_only = htc_bytes_equal(r->method, htc_bytes_of("HEAD"));
-    (void)read_session(r, v->token);
-    if (htc__http_request_field(r, "Host", &host) != 1 || !is_ours(v->portal, host, "")) {
-        refuse_as(v, 421, HTC_EDENIED, "Host is not the address of this portal", "open it by the address of server.portal");
+    v->plain = r->plain;
+    int is_ours = htc__http_request_field(r, "Host", &host) == 1 && host_is_ours(v, host);
+    read_session(v, r);
+    if (!is_ours) {
+        refuse_as(v, 421, HTC_EDENIED, "Host is not the address of this portal", "open it by the address of server.portal or server.portal_origin");
     } else if (!is_get && !is_post && !v->head_only) {
         refuse_as(v, 405, HTC_EINVAL, "only GET, HEAD and POST are known", "");
     } else if (!is_post) {
@@ -359,7 +408,7 @@ static void head_is_read(visitor *v, const htc__http_request *r)
     } else if (post_is_ours(v, r, &length)) {
         if (v->announced == 0) {
             v->announced = (size_t)length;
-            v->portal->bodies += v->announced;
+            v->portal->bodies += counted(v->announced);
         }
         if (v->in.len - r->length >= length)
             post(v, r, (htc_bytes){ v->in.data + r->length, (size_t)length });
@@ -385,6 +434,17 @@ static void bytes_came(visitor *v)
         head_is_read(v, &r);
     else if (status != 0)
         refuse_as(v, status, HTC_EPROTO, "this is not a request that is understood", "");
+}
+
+void htc__portal_known(visitor *v)
+{
+    if (event_add(v->read, NULL) != 0) {
+        htc__portal_free(v);
+        return;
+    }
+    v->state = VISITOR_READS;
+    htc__portal_patience(v);
+    bytes_came(v);
 }
 
 static void on_read(evutil_socket_t fd, short what, void *arg)
@@ -514,10 +574,13 @@ htc_status htc_host_listen_portal(htc_host *host, const htc_host_portal_options 
         return htc__error(error, status, "options of a portal: %s", htc_strerror(status));
     if (strncmp(o.address, "unix:", 5) == 0)
         return htc__error(error, HTC_EINVAL, "the portal is at an address, not a path");
+    if (o.origin && o.origin[0] && !htc__address_is_origin(o.origin))
+        return htc__error(error, HTC_EINVAL, "'%.100s' is no origin: https://NAME or https://NAME:PORT, and nothing behind it", o.origin);
     portal *p = htc__alloc(host->env, sizeof *p);
     if (!p)
         return htc__error(error, HTC_ENOMEM, "out of memory");
     p->host = host;
+    snprintf(p->origin, sizeof p->origin, "%s", o.origin ? o.origin : "");
     p->patience = o.patience ? o.patience : PORTAL_PATIENCE;
     p->info = (htc_peer_info){ .transport = HTC_TRANSPORT_TCP, .uid = UINT32_MAX, .port = o.port };
     p->tick = event_new(host->base, -1, EV_PERSIST, htc__portal_tick, p);

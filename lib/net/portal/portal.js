@@ -1,19 +1,22 @@
 'use strict';
-// The page of the portal (doc/portal.md). It asks for what doc/api.md has: POST /api/OP with the request, without "op" and "token". The
-// session is a cookie that no script sees.
+// The page of the portal (doc/portal.md): what all of it needs, sessions, views, and what comes by itself. It asks for what doc/api.md has: POST /api/OP
+// with the request, without "op" and "token". The session is a cookie that no script sees.
 
 const $ = id => document.getElementById(id);
-let user = '', jobs = new Map(), older = [], opened = 0, shown = null, events = null, listed = { from: 0, seen: '' }, doc = null, busy = 0;
+let user = '', opened = 0, events = null, busy = 0, view = '';
 
 // ---- words ----
 
-const number = n => Number(n).toLocaleString();
+const number = n => Number(n).toLocaleString('en');
 const when = s => s ? new Date(s * 1000).toLocaleString() : '';
 const lines = text => text.split('\n').map(l => l.trim()).filter(l => l);
-const words = { queued: 'queued', waiting: 'waits for other jobs', running: 'running', done: 'done', done_with_failures: 'done, with failures', cancelled: 'cancelled', paused: 'paused' };
+const tasksOf = n => number(n) + (n === 1 ? ' task' : ' tasks');
+const bytesOf = n => n < 1024 ? n + ' bytes' : n < 1 << 20 ? (n / 1024).toFixed(1) + ' KiB' : n < 1 << 30 ? (n / 1048576).toFixed(1) + ' MiB' : (n / 1073741824).toFixed(1) + ' GiB';
 
-function say(text) { $('status').textContent = text; $('alert').textContent = ''; }
+let saidAt = 0;
+function say(text) { saidAt = Date.now(); $('status').textContent = text; $('alert').textContent = ''; delete $('alert').dataset.lost; }
 function complain(error) {
+  saidAt = Date.now();
   $('status').textContent = '';
   $('alert').textContent = error.message + (error.hint ? ' (' + error.hint + ')' : '') +
     (error.where && error.where.line ? ', line ' + error.where.line : '');
@@ -42,10 +45,10 @@ function rows(body, items, key, make, fill) {
   for (const row of old.values()) row.remove();
 }
 
-function row(n, wide) {
+// A row for a table, with the classes of its cells; the first one is its head.
+function row(...classes) {
   const tr = document.createElement('tr');
-  tr.append(el('th', '', { scope: 'row' }));
-  for (let i = 1; i < n; i++) tr.append(el('td', '', wide && wide.includes(i) ? { class: 'wide' } : {}));
+  classes.forEach((c, i) => tr.append(el(i ? 'td' : 'th', '', { ...(i ? {} : { scope: 'row' }), ...(c ? { class: c } : {}) })));
   return tr;
 }
 
@@ -56,12 +59,14 @@ function button(text, label, fn) {
   return b;
 }
 
+function pill(e, text, kind) { put(e, text); if (e.className !== 'pill ' + kind) e.className = 'pill ' + kind; }
+
 // ---- asking ----
 
-async function post(path, body) {
+async function send(path, headers, body) {
   let r, o;
   try {
-    r = await fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-HTC-Portal': '1' }, body: JSON.stringify(body), credentials: 'same-origin', cache: 'no-store' });
+    r = await fetch(path, { method: 'POST', headers: { 'X-HTC-Portal': '1', ...headers }, body, credentials: 'same-origin', cache: 'no-store' });
     o = await r.json();
   } catch (e) {
     throw { error: 'HTC_EUNREACHABLE', message: 'The gateway does not answer.', hint: 'is it running? the page tries again' };
@@ -72,6 +77,7 @@ async function post(path, body) {
   }
   return o;
 }
+const post = (path, body) => send(path, { 'Content-Type': 'application/json' }, JSON.stringify(body));
 const ask = (op, body) => post('/api/' + op, body || {});
 
 // An action of the user: one at a time, and its error where it is heard.
@@ -85,14 +91,16 @@ async function act(text, fn) {
 
 // ---- sessions ----
 
+const forget = []; // what each part does when a session has ended
+
 function ended(text) {
   if (events) events.close();
   events = null;
   user = '';
+  opened = 0;
   sessionStorage.removeItem('user');
-  jobs = new Map(); older = []; opened = 0; shown = null; doc = null; samples.length = 0;
-  for (const id of ['jobs-body', 'tasks-body', 'users-body', 'sites-body', 'agents-body', 'log', 'outputs', 'document-text', 'chart', 'chart-legend']) $(id).replaceChildren();
-  for (const id of ['app', 'nav', 'who', 'job', 'task', 'document']) $(id).hidden = true;
+  for (const fn of forget) fn();
+  for (const id of ['app', 'nav', 'who']) $(id).hidden = true;
   $('login').hidden = false;
   say(text);
   $('login-name').focus();
@@ -104,7 +112,7 @@ function begun(name) {
   $('user').textContent = user;
   $('login').hidden = true;
   for (const id of ['app', 'nav', 'who']) $(id).hidden = false;
-  listen();
+  show(false);
 }
 
 $('login-form').addEventListener('submit', e => {
@@ -123,306 +131,67 @@ $('logout').addEventListener('click', () => act('Logging out…', async () => {
   ended('You are logged out.');
 }));
 
+// ---- views: what stands behind # names one; "#job-12" and "#job-12.3" a job and a task ----
+
+const views = ['overview', 'jobs', 'job', 'submit'], shows = {};
+
+function show(move) {
+  const words = location.hash.slice(1).match(/^(?:job-(\d+)(?:\.(\d+))?|(overview|jobs|submit))$/);
+  const name = !words ? (jobsSeen() ? 'jobs' : 'overview') : words[3] || 'job';
+  const job = words && words[1] ? Number(words[1]) : 0;
+  view = name;
+  for (const v of views) $('view-' + v).hidden = v !== name;
+  for (const a of $('nav').children) {
+    if (a.hash === '#' + (name === 'job' ? 'jobs' : name)) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  }
+  const other = job !== opened;
+  opened = job;
+  if (other || !events) listen();
+  if (shows[name]) shows[name](job, words && words[2] !== undefined ? Number(words[2]) : -1);
+  if (move && Date.now() - saidAt > 1000 && !$('alert').dataset.lost) say(''); // what was said of something else
+  if (move) { scrollTo(0, 0); $(name + '-h').focus(); }
+}
+const jobsSeen = () => false;
+const go = hash => { if (location.hash === hash) show(true); else location.hash = hash; };
+addEventListener('hashchange', () => { if (user && location.hash !== '#main') show(true); });
+
 // ---- what comes by itself ----
+
+const heard = {}; // event: functions of what it brings; null: it cannot be had
+const on = (name, fn) => (heard[name] = heard[name] || []).push(fn);
 
 function listen() {
   if (events) events.close();
   const source = events = new EventSource('/events' + (opened ? '?job=' + opened : ''));
-  const on = (name, fn) => source.addEventListener(name, e => { if (source === events) { const o = JSON.parse(e.data); if (!o.error) fn(o); else if (name === 'job') fn(null); } });
-  on('jobs', o => { for (const j of o.jobs) jobs.set(j.id, j); keep(o); showJobs(o); });
-  on('users', showUsers);
-  on('agents', showAgents);
-  on('job', o => o ? showJob(o.jobs[0]) : closeJob());
-  on('why', o => put($('job-why'), o.why));
+  for (const name of ['jobs', 'users', 'agents', 'job', 'why'])
+    source.addEventListener(name, e => {
+      if (source !== events) return;
+      const o = JSON.parse(e.data);
+      if (o.error === 'HTC_EUNREACHABLE' && name === 'jobs') { complain(o); $('alert').dataset.waits = '1'; } // another gateway is active
+      else if ($('alert').dataset.waits && !o.error) { delete $('alert').dataset.waits; say('The gateway answers again.'); for (const fn of heard.again || []) fn(); }
+      if (!o.error || name === 'job') for (const fn of heard[name] || []) fn(o.error ? null : o);
+    });
   source.addEventListener('over', () => { if (source === events) ended('Your session has ended. Log in again.'); });
-  source.onopen = () => { if ($('alert').dataset.lost) { delete $('alert').dataset.lost; say('The gateway answers again.'); } };
+  source.onopen = () => { if ($('alert').dataset.lost) { say('The gateway answers again.'); for (const fn of heard.again || []) fn(); } };
   source.onerror = () => {
     if (source !== events || !user) return;
-    if (!$('alert').dataset.lost) { $('alert').dataset.lost = '1'; complain({ message: 'The gateway does not answer. The page tries again.' }); }
+    if (!$('alert').dataset.lost) { complain({ message: 'The gateway does not answer. The page tries again.' }); $('alert').dataset.lost = '1'; }
     if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (source === events) ask('ping').then(listen, () => { if (user) setTimeout(() => source === events && listen(), 3000); }); }, 1000);
   };
 }
 
-// ---- jobs ----
-
-const terminal = t => t.done + t.failed + t.cancelled;
-
-// The newest page is what it is; older ones stay as they were read.
-function keep(page) {
-  const last = page.jobs.length ? page.jobs[page.jobs.length - 1].id : 0;
-  const there = new Set(page.jobs.map(j => j.id));
-  for (const id of [...jobs.keys()]) if (id >= last && !there.has(id)) jobs.delete(id);
-}
-
-function showJobs(page) {
-  if (page && !older.length) $('jobs-more').hidden = !page.more;
-  const list = [...jobs.values()].sort((a, b) => b.id - a.id);
-  $('jobs-none').hidden = list.length > 0;
-  $('jobs-table').hidden = list.length === 0;
-  rows($('jobs-body'), list, j => j.id, j => {
-    const tr = row(6, [4, 5]), a = el('a', j.id, { href: '#job', 'aria-label': 'Open job ' + j.id });
-    a.addEventListener('click', e => { e.preventDefault(); openJob(j.id); });
-    tr.cells[0].append(a);
-    tr.cells[3].append(el('progress', null, { max: '1', 'aria-label': 'Ended tasks of job ' + j.id }), ' ', el('span'));
-    return tr;
-  }, (tr, j) => {
-    tr.className = j.id === opened ? 'open' : '';
-    put(tr.cells[1], j.name);
-    put(tr.cells[2], words[j.state] || j.state);
-    tr.cells[3].firstChild.value = j.count ? terminal(j.tasks) / j.count : 1;
-    put(tr.cells[3].lastChild, number(terminal(j.tasks)) + ' of ' + number(j.count));
-    put(tr.cells[4], number(j.tasks.failed));
-    put(tr.cells[5], when(j.submitted));
-  });
-}
-
-$('jobs-more').addEventListener('click', () => act('', async () => {
-  const least = Math.min(...jobs.keys());
-  const o = await ask('status', { before: least, limit: 50 });
-  older.push(least);
-  for (const j of o.jobs) jobs.set(j.id, j);
-  $('jobs-more').hidden = !o.more;
-  showJobs(null);
-}));
-
-function openJob(id) {
-  opened = id;
-  listed = { from: 0, seen: '' };
-  shown = null;
-  $('job').hidden = false;
-  $('task').hidden = true;
-  $('tasks-body').replaceChildren();
-  $('job-why').textContent = '';
-  $('job-h').textContent = 'Job ' + id;
-  if (jobs.has(id)) showJob(jobs.get(id));
-  showJobs(null);
-  listen();
-  $('job').focus();
-  $('job').scrollIntoView();
-}
-
-function closeJob() {
-  const id = opened;
-  opened = 0; shown = null;
-  $('job').hidden = true;
-  showJobs(null);
-  listen();
-  const tr = [...$('jobs-body').children].find(r => r.dataset.key === String(id));
-  (tr ? tr.querySelector('a') : $('jobs')).focus();
-}
-
-function showJob(j) {
-  if (!j || j.id !== opened) return;
-  put($('job-h'), 'Job ' + j.id + ': ' + j.name);
-  $('job-progress').value = j.count ? terminal(j.tasks) / j.count : 1;
-  put($('job-state'), (words[j.state] || j.state) + ', ' + number(terminal(j.tasks)) + ' of ' + number(j.count) + ' tasks have ended' + (j.reason ? '. ' + j.reason : ''));
-  const counts = { ...j.tasks, attempts: j.attempts, lost: j.lost, cores: j.agents };
-  rows($('job-counts'), Object.entries(counts), c => c[0], c => { const d = el('div'); d.append(el('dt', c[0].replace('_', ' ')), el('dd')); return d; },
-    (d, c) => put(d.lastChild, number(c[1])));
-  const over = ['done', 'done_with_failures', 'cancelled'].includes(j.state);
-  $('job-cancel').disabled = over;
-  $('job-release').disabled = j.state !== 'paused';
-  $('job-retry').disabled = !j.tasks.failed;
-  $('job-remove').disabled = !over;
-  const seen = JSON.stringify(j.tasks);
-  if (seen !== listed.seen) { listed.seen = seen; listTasks(false); }
-}
-
-for (const [id, op, body, word] of [['job-cancel', 'cancel', {}, o => number(o.cancelled) + ' tasks are cancelled.'],
-  ['job-release', 'release', {}, () => 'The job may run now.'], ['job-retry', 'retry', { failed: true }, o => number(o.retried) + ' tasks are tried again.']])
-  $(id).addEventListener('click', () => act('', async () => { const id = opened; return 'Job ' + id + ': ' + word(await ask(op, { id: String(id), ...body })); }));
-$('job-remove').addEventListener('click', () => {
-  const id = opened;
-  if (confirm('Remove job ' + id + ' and its outputs?')) act('', async () => { await ask('rm', { id: String(id) }); jobs.delete(id); closeJob(); return 'Job ' + id + ' is removed.'; });
+// A page that nobody sees asks for nothing.
+document.addEventListener('visibilitychange', () => {
+  if (!user) return;
+  if (document.hidden && events) { events.close(); events = null; }
+  else if (!document.hidden && !events) { listen(); for (const fn of heard.again || []) fn(); }
 });
-$('job-close').addEventListener('click', closeJob);
-
-// ---- tasks ----
-
-const PAGE = 50;
-let listing = false, again = false;
-
-async function listTasks(more) {
-  if (listing) { again = true; return; }
-  listing = true;
-  const id = opened, state = $('tasks-state').value, from = more ? listed.from : 0;
-  try {
-    const o = await ask('tasks', { id: String(id), from, limit: PAGE, ...(state ? { state } : {}) });
-    if (id === opened && state === $('tasks-state').value) {
-      const have = more ? [...$('tasks-body').children].map(r => r.task) : [];
-      showTasks(id, have.concat(o.tasks));
-      listed.from = o.next;
-      $('tasks-more').hidden = o.next === null;
-    }
-  } catch (e) { if (id === opened && user) complain(e); }
-  listing = false;
-  if (again && opened) { again = false; setTimeout(() => opened && listTasks(false), 500); }
-}
-
-function showTasks(job, tasks) {
-  $('tasks-none').hidden = tasks.length > 0;
-  rows($('tasks-body'), tasks, t => job + '.' + t.index, t => {
-    const tr = row(6, [2, 3, 4]);
-    tr.cells[0].textContent = t.index;
-    tr.cells[5].append(button('Show', 'Show task ' + t.index, () => openTask(job, t.index)));
-    tr.retry = button('Retry', 'Retry task ' + t.index, () => act('', async () => 'Task ' + job + '.' + t.index + ': ' + number((await ask('retry', { id: job + '.' + t.index })).retried) + ' task is tried again.'));
-    tr.cells[5].append(tr.retry);
-    return tr;
-  }, (tr, t) => {
-    tr.task = t;
-    put(tr.cells[1], t.state.replace('_', ' '));
-    put(tr.cells[2], t.attempt || '');
-    put(tr.cells[3], t.node || '');
-    put(tr.cells[4], t.reason || '');
-    tr.retry.hidden = t.state !== 'failed';
-  });
-}
-
-$('tasks-state').addEventListener('change', () => listTasks(false));
-$('tasks-form').addEventListener('submit', e => e.preventDefault());
-$('tasks-more').addEventListener('click', () => listTasks(true));
-
-function openTask(job, index) {
-  shown = { job, index };
-  $('task').hidden = false;
-  $('task-h').textContent = 'Task ' + job + '.' + index;
-  readTask();
-  $('task').focus();
-  $('task').scrollIntoView();
-}
-
-const same = t => shown && t.job === shown.job && t.index === shown.index;
-
-function readTask() {
-  const t = shown, id = t.job + '.' + t.index;
-  return act('', async () => {
-    const stream = $('log-stream').value;
-    const log = await ask('log', { id, stream, length: 65536 });
-    if (!same(t)) return '';
-    $('log').textContent = log.base64 !== undefined ? '(These bytes are no text: ' + number(log.size) + '. Download them.)' : log.text + (log.size > 65536 ? '\n… ' + number(log.size) + ' bytes in all: download it' : '');
-    const why = await ask('why', { id });
-    if (same(t)) $('task-why').textContent = why.why;
-    const r = await ask('results', { id, limit: 1 });
-    if (!same(t)) return '';
-    const list = [];
-    const link = (name, text) => { const li = el('li'); li.append(el('a', text, { href: '/output?job=' + t.job + '&task=' + t.index + '&name=' + encodeURIComponent(name), download: '' })); list.push(li); };
-    for (const o of r.results.length ? r.results[0].outputs : []) if (o.type === 'f' && !o.error) link(o.name, o.name + ', ' + number(o.size) + ' bytes');
-    if (!list.length) list.push(el('li', 'none yet'));
-    $('outputs').replaceChildren(...list);
-    return '';
-  });
-}
-$('log-stream').addEventListener('change', readTask);
-$('log-again').addEventListener('click', readTask);
-
-// ---- submitting ----
-
-const drawn = () => [...crypto.getRandomValues(new Uint8Array(16))].map(b => b.toString(16).padStart(2, '0')).join('');
-
-function showDocument(o, jsdl) {
-  doc = { jsdl, key: drawn() };
-  $('document').hidden = false;
-  $('document-count').textContent = number(o.count) + (o.count === 1 ? ' task' : ' tasks');
-  $('document-warnings').replaceChildren(...o.warnings.map(w => el('li', 'Warning: ' + w)));
-  $('document-text').textContent = jsdl.length > 200000 ? jsdl.slice(0, 200000) + '\n…' : jsdl;
-  $('document').focus();
-  $('document').scrollIntoView();
-  return 'The document has ' + number(o.count) + (o.count === 1 ? ' task.' : ' tasks.');
-}
-
-function request() {
-  const body = { exe: $('g-exe').value.trim(), args: $('g-args').value, sweeps: lines($('g-sweeps').value) }, env = lines($('g-env').value);
-  if ($('g-name').value) body.name = $('g-name').value;
-  if ($('g-time').value) body.time_limit = Number($('g-time').value);
-  if ($('g-memory').value) body.memory = Number($('g-memory').value) * 1048576;
-  if ($('g-cores').value) body.cores = Number($('g-cores').value);
-  if (env.length) body.env = env;
-  if (lines($('g-a').value).length) {
-    const two = lines($('g-b').value).length > 0;
-    body.files = { A: $('g-a').value, B: $('g-b').value };
-    body.pairs = { a: 'A', b: two ? 'B' : 'A', unordered: $('g-unordered').checked };
-  }
-  return body;
-}
-
-$('generate-form').addEventListener('submit', e => {
-  e.preventDefault();
-  act('', async () => { const o = await ask('generate', request()); return showDocument(o, o.jsdl); });
-});
-$('generate-form').addEventListener('input', () => { $('document').hidden = true; doc = null; });
-$('upload-form').addEventListener('submit', e => {
-  e.preventDefault();
-  act('', async () => { const text = await $('u-file').files[0].text(); return showDocument(await ask('validate', { jsdl: text }), text); });
-});
-$('submit-form').addEventListener('submit', e => {
-  e.preventDefault();
-  const what = doc;
-  if (what) act('Submitting…', async () => {
-    const body = { jsdl: what.jsdl, key: what.key };
-    if ($('s-retries').value) body.retries = Number($('s-retries').value);
-    const o = await ask('submit', body); // its key makes it safe to press again
-    $('document').hidden = true;
-    doc = null;
-    openJob(o.id);
-    return 'Job ' + o.id + ' is submitted: ' + number(o.count) + (o.count === 1 ? ' task.' : ' tasks.');
-  });
-});
-
-// ---- the system ----
-
-const WINDOW = 600; // seconds, and samples
-const samples = [], order = [];
-let cores = null;
-
-function showUsers(o) {
-  cores = new Map(o.users.map(u => [u.name, u.agents]));
-  rows($('users-body'), o.users, u => u.name, () => row(6, [4, 5]), (tr, u) => {
-    [u.name, number(u.agents), number(u.queued), number(u.running), number(u.weight), (u.core_s / 3600).toFixed(2)].forEach((t, i) => put(tr.cells[i], t));
-  });
-}
-
-const AGENTS = 200;
-function showAgents(o) {
-  rows($('sites-body'), o.sites, s => s.name, () => row(3), (tr, s) => {
-    [s.name, number(s.used) + ' of ' + number(s.slots), (s.paused ? 'paused' : 'open') + (s.reason ? ': ' + s.reason : '')].forEach((t, i) => put(tr.cells[i], t));
-  });
-  rows($('agents-body'), o.agents.slice(0, AGENTS), a => a.id, () => row(7, [4, 5, 6]), (tr, a) => {
-    [a.id, a.user, a.state + (a.task ? ', task ' + a.task : ''), number(a.slots_filled) + ' of ' + number(a.slots), a.site, a.node, number(a.tasks_done)].forEach((t, i) => put(tr.cells[i], t));
-  });
-  put($('agents-note'), o.agents.length > AGENTS ? 'The first ' + AGENTS + ' of ' + number(o.agents.length) + ' are listed.' : o.agents.length ? '' : 'No agent is there.');
-}
-
-const svg = (tag, attributes) => { const e = document.createElementNS('http://www.w3.org/2000/svg', tag); for (const [n, v] of Object.entries(attributes)) e.setAttribute(n, v); return e; };
-
-// A line for each of five users, by colour and by dashes, and one for all others.
-function draw() {
-  if (!user || !cores) return;
-  for (const [name, n] of cores) if (n && !order.includes(name)) order.push(name);
-  samples.push(cores);
-  if (samples.length > WINDOW) samples.shift();
-  const names = order.length > 6 ? order.slice(0, 5) : order;
-  const line = (s, i) => i < names.length ? s.get(names[i]) || 0 : [...s].reduce((sum, [name, n]) => sum + (names.includes(name) ? 0 : n), 0);
-  const n = names.length + (order.length > 6 ? 1 : 0);
-  let top = 1;
-  for (const s of samples) for (let i = 0; i < n; i++) top = Math.max(top, line(s, i));
-  const paths = [], legend = [], span = Math.max(60, samples.length);
-  for (let i = 0; i < n; i++) {
-    const at = (s, k) => (600 - (samples.length - 1 - k) * 600 / (span - 1)).toFixed(1) + ' ' + (195 - 190 * line(s, i) / top).toFixed(1);
-    paths.push(svg('path', { class: 'u' + i, d: 'M' + samples.map(at).join('L') }));
-    const li = el('li'), key = svg('svg', { viewBox: '0 0 40 12', 'aria-hidden': 'true' });
-    key.append(svg('line', { class: 'u' + i, x1: 0, y1: 6, x2: 40, y2: 6 }));
-    li.append(key, ' ' + (i < names.length ? names[i] : 'others') + ': ' + number(line(cores, i)));
-    legend.push(li);
-  }
-  $('chart').replaceChildren(...paths);
-  $('chart-legend').replaceChildren(...legend);
-  put($('chart-d'), n ? 'The last ' + Math.ceil(span / 60) + (span > 60 ? ' minutes' : ' minute') + '; the top is ' + number(top) + (top === 1 ? ' core.' : ' cores.') : 'No user has had a core yet.');
-}
-setInterval(draw, 1000);
 
 // ---- the beginning: is there a session? ----
 
-ask('status', { limit: 1 }).then(() => begun(''), e => {
-  if (e.error === 'HTC_EAUTH' || e.error === 'HTC_EEXPIRED') { $('login').hidden = false; $('login-name').focus(); }
-  else { $('login').hidden = false; complain(e); }
-});
+addEventListener('DOMContentLoaded', () => ask('status', { limit: 1 }).then(() => begun(''), e => {
+  $('login').hidden = false;
+  if (e.error === 'HTC_EAUTH' || e.error === 'HTC_EEXPIRED') $('login-name').focus();
+  else complain(e);
+}));

@@ -8,7 +8,6 @@
 
 #define PIECE (1u << 20)
 #define NAME_LEN 4095
-#define COOKIE "htc_session=%s; Path=/; HttpOnly; SameSite=Strict%s"
 #define TO_END (5 * HTC_SECOND) /* for who has been told all, to close */
 
 /* ---- what is said and heard ---- */
@@ -100,6 +99,11 @@ void htc__portal_ask(visitor *v, uint32_t kind, const char *op, htc_bytes body)
     say(v, &message);
 }
 
+void htc__portal_ask_who(visitor *v)
+{
+    htc__portal_ask(v, PORTAL_ASK_WHO, "quota", htc_bytes_of("{}"));
+}
+
 /* ---- answers ---- */
 
 /* The error of an answer, by its name; HTC_OK: it is none. */
@@ -127,7 +131,7 @@ static void answer_login(visitor *v, htc_bytes json)
     json_t     *o = json_loadb(json.data, json.len, 0, NULL);
     const char *token = json_string_value(json_object_get(o, "token"));
     if (token && strlen(token) == PORTAL_TOKEN_LEN) {
-        snprintf(cookie, sizeof cookie, COOKIE, token, "");
+        htc__portal_cookie(v, token, cookie, sizeof cookie);
         json_object_del(o, "token");
         char *text = json_dumps(o, JSON_COMPACT);
         if (text)
@@ -142,7 +146,26 @@ static void answer_login(visitor *v, htc_bytes json)
     json_decref(o);
 }
 
-static void answer_json(visitor *v, htc_bytes json)
+static void heard_who(visitor *v, htc_bytes json)
+{
+    json_t     *o = json_loadb(json.data, json.len, 0, NULL);
+    const char *name = json_string_value(json_object_get(o, "name"));
+    int         known = error_of(json) == HTC_OK && name && name[0] && strlen(name) < sizeof v->user;
+    if (known)
+        strcpy(v->user, name);
+    json_decref(o);
+    if (known) {
+        htc__portal_known(v);
+        return;
+    }
+    event_add(v->read, NULL);
+    if (error_of(json) != HTC_OK)
+        htc__portal_answer_json(v, json);
+    else
+        htc__portal_refuse(v, HTC_EAUTH, "log in", "this is no user's session");
+}
+
+void htc__portal_answer_json(visitor *v, htc_bytes json)
 {
     char       cookie[200] = "";
     htc_status error = error_of(json);
@@ -151,7 +174,7 @@ static void answer_json(visitor *v, htc_bytes json)
         return;
     }
     if (v->ask == PORTAL_ASK_LOGOUT && (error == HTC_OK || error == HTC_EAUTH || error == HTC_EEXPIRED))
-        snprintf(cookie, sizeof cookie, COOKIE, "", "; Max-Age=0");
+        htc__portal_cookie(v, "", cookie, sizeof cookie);
     htc__portal_answer(v, htc__portal_http_status(error), "application/json", json, cookie);
 }
 
@@ -176,20 +199,27 @@ static int read_name(htc_buf *out, htc_bytes text)
     return out->status == HTC_OK && out->len > 0 && out->len <= NAME_LEN;
 }
 
-static void ask_for_piece(visitor *v)
+void htc__portal_ask_piece(visitor *v, uint32_t kind, const portal_piece *piece)
 {
     htc_buf message;
+    v->ask = kind;
     htc_buf_init(&message, v->portal->host->env, 16384);
     htc_wire_begin(&message, HTC_WIRE_DOWNLOAD, 1);
     htc_put_str(&message, "");
     htc_put_str(&message, v->token);
-    htc_put_u64(&message, v->job);
-    htc_put_u64(&message, v->task);
-    htc_put_u32(&message, 0);
-    htc_put_bytes(&message, htc_buf_bytes(&v->name));
-    htc_put_u64(&message, v->offset);
-    htc_put_u32(&message, v->begun && v->size - v->offset < PIECE ? (uint32_t)(v->size - v->offset) : PIECE);
+    htc_put_u64(&message, piece->job);
+    htc_put_u64(&message, piece->task);
+    htc_put_u32(&message, piece->attempt);
+    htc_put_bytes(&message, piece->name);
+    htc_put_u64(&message, piece->offset);
+    htc_put_u32(&message, piece->length);
     say(v, &message);
+}
+
+static void ask_for_piece(visitor *v)
+{
+    uint64_t left = v->begun ? v->size - v->offset : PIECE;
+    htc__portal_ask_piece(v, PORTAL_ASK_DOWNLOAD, &(portal_piece){ v->job, v->task, 0, htc_buf_bytes(&v->name), v->offset, left < PIECE ? (uint32_t)left : PIECE });
 }
 
 void htc__portal_download(visitor *v, htc_bytes query)
@@ -247,6 +277,44 @@ static void answer_piece(visitor *v, htc_bytes body)
     htc__portal_push(v);
 }
 
+/* ---- uploads ---- */
+
+/* 64 hex digits; 0: they are not. */
+static int read_hash(htc_bytes text, uint8_t hash[32])
+{
+    const char *p = text.data;
+    for (size_t i = 0; i < 64 && text.len == 64; i++) {
+        int digit = hex_digit(p[i]);
+        if (digit < 0)
+            return 0;
+        hash[i / 2] = (uint8_t)(i % 2 ? hash[i / 2] << 4 | digit : digit);
+    }
+    return text.len == 64;
+}
+
+void htc__portal_upload(visitor *v, htc_bytes query, htc_bytes piece)
+{
+    htc_bytes text;
+    htc_buf   message;
+    uint8_t   hash[32];
+    uint64_t  size, offset;
+    v->ask = PORTAL_ASK_API;
+    if (!htc__http_request_argument(query, "hash", &text) || !read_hash(text, hash) || !htc__http_request_argument(query, "size", &text) ||
+        !htc__portal_number(text, &size) || !htc__http_request_argument(query, "offset", &text) || !htc__portal_number(text, &offset)) {
+        htc__portal_refuse(v, HTC_EINVAL, "say hash=HEX&size=N&offset=N", "this is no piece of an upload");
+        return;
+    }
+    htc_buf_init(&message, v->portal->host->env, PORTAL_UPLOAD_PIECE + 16384);
+    htc_wire_begin(&message, HTC_WIRE_UPLOAD, 1);
+    htc_put_str(&message, "");
+    htc_put_str(&message, v->token);
+    htc_put_raw(&message, (htc_bytes){ hash, sizeof hash });
+    htc_put_u64(&message, size);
+    htc_put_u64(&message, offset);
+    htc_put_bytes(&message, piece);
+    say(v, &message);
+}
+
 /* ---- what follows ---- */
 
 void htc__portal_ask_go_on(visitor *v)
@@ -258,12 +326,16 @@ void htc__portal_ask_go_on(visitor *v)
         htc__portal_free(v);
     else if (v->answered < 0)
         htc__portal_refuse(v, HTC_EBUSY, "try again in a moment", "the gateway does not answer");
+    else if (v->ask == PORTAL_ASK_ARCHIVE)
+        htc__portal_archive_heard(v, answer);
+    else if (v->ask == PORTAL_ASK_WHO)
+        heard_who(v, (htc_bytes){ (const uint8_t *)answer.data + 1, answer.len - 1 });
     else if (((const uint8_t *)answer.data)[0])
         answer_piece(v, (htc_bytes){ (const uint8_t *)answer.data + 1, answer.len - 1 });
     else if (v->begun)
         htc__portal_free(v);
     else
-        answer_json(v, (htc_bytes){ (const uint8_t *)answer.data + 1, answer.len - 1 });
+        htc__portal_answer_json(v, (htc_bytes){ (const uint8_t *)answer.data + 1, answer.len - 1 });
 }
 
 void htc__portal_taken(visitor *v)
@@ -273,6 +345,8 @@ void htc__portal_taken(visitor *v)
         ask_for_piece(v);
         return;
     }
+    if (htc__portal_archive_taken(v))
+        return;
     htc__guest_close(&v->guest);
     shutdown(v->fd, SHUT_WR);
     v->state = VISITOR_ENDS;

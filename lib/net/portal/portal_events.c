@@ -11,8 +11,8 @@
 
 /* The last two are of the job that the page looks at. */
 static const struct {
-    const char *event, *op, *of;
-} topics[TOPICS] = { { "jobs", "status", "" }, { "users", "users", "" }, { "agents", "agents", "" }, { "job", "status", "id" }, { "why", "why", "id" } };
+    const char *event, *op, *of, *more; /* more: of the request */
+} topics[TOPICS] = { { "jobs", "status", "", "" }, { "users", "users", "", "" }, { "agents", "agents", "", ",\"limit\":200" }, { "job", "status", "id", "" }, { "why", "why", "id", "" } };
 
 struct feed {
     portal       *portal;
@@ -92,7 +92,7 @@ static void ask(feed *f, uint32_t i, htc_ns now)
     f->id[i] = ++f->round;
     f->asked[i] = now;
     htc_wire_begin(&message, HTC_WIRE_USER_REQUEST, f->id[i]);
-    htc_put_text(&message, "{\"op\":\"%s\",\"token\":\"%s\"", topics[i].op, f->token);
+    htc_put_text(&message, "{\"op\":\"%s\",\"token\":\"%s\"%s", topics[i].op, f->token, topics[i].more);
     if (topics[i].of[0])
         htc_put_text(&message, ",\"id\":\"%llu\"", (unsigned long long)f->job);
     htc_put_text(&message, "}");
@@ -261,7 +261,7 @@ void htc__portal_listen(visitor *v, htc_bytes query)
     v->state = VISITOR_STREAMS;
     v->said_at = htc_host_now();
     event_del(v->timer);
-    htc__portal_head(v, 200, "text/event-stream", UINT64_MAX, "");
+    htc__portal_head(v, 200, "text/event-stream", UINT64_MAX, "X-Accel-Buffering: no\r\n"); /* a proxy holds nothing back */
     event_active(v->later, EV_TIMEOUT, 0);
     if (fresh)
         look(f);

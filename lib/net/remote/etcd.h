@@ -42,6 +42,7 @@ const char *htc__etcd_write_page(htc_buf *b, const char *prefix, htc_bytes key, 
 const char *htc__etcd_write_count(htc_buf *b, const char *prefix);
 const char *htc__etcd_write_put(htc_buf *b, const char *prefix, const htc__etcd_put *put);
 const char *htc__etcd_write_delete(htc_buf *b, const char *prefix, htc_bytes key, int want_old);
+const char *htc__etcd_write_delete_if(htc_buf *b, const char *prefix, htc_bytes key, uint64_t version);
 const char *htc__etcd_write_grant(htc_buf *b, htc_ns ttl);
 const char *htc__etcd_write_renew(htc_buf *b, uint64_t lease);
 const char *htc__etcd_write_revoke(htc_buf *b, uint64_t lease);

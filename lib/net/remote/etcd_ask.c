@@ -71,7 +71,7 @@ static const char *say_swap(const htc__etcd_words *w, const htc__ask *ask, htc_b
 /* What etcd cannot do, or would not take. */
 static htc_status objection(const htc_kv_request *q)
 {
-    if (q->flags & ~(uint32_t)(HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD) || (q->ttl && q->op != HTC_KV_LEASE_GRANT) ||
+    if (q->flags & ~(uint32_t)(HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD | HTC_KV_IF_VERSION) || (q->flags & HTC_KV_IF_VERSION && q->flags & HTC_KV_WANT_OLD) || (q->ttl && q->op != HTC_KV_LEASE_GRANT) ||
         q->op == HTC_KV_MEMBERS || q->op == HTC_KV_CHANGE)
         return HTC_EUNSUPPORTED;
     return q->value.len + q->seen.len > HTC__ETCD_VALUE_MAX ? HTC_ETOOBIG : HTC_OK;
@@ -98,6 +98,8 @@ static const char *say_first(const htc__etcd_words *w, htc__ask *ask, htc_buf *b
     case HTC_KV_CAS_VALUE:
         return say_put(w, q, body);
     case HTC_KV_DELETE:
+        if (q->flags & HTC_KV_IF_VERSION)
+            return htc__etcd_write_delete_if(body, w->prefix, q->key, within(q->version));
         return htc__etcd_write_delete(body, w->prefix, q->key, (q->flags & HTC_KV_WANT_OLD) != 0);
     case HTC_KV_SCAN:
         return htc__etcd_write_page(body, w->prefix, q->key, q->cursor, page_limit(ask));
@@ -202,7 +204,11 @@ static htc_status have_deleted(htc__etcd_words *w, htc__ask *ask, const htc__etc
                                const htc_kv_item *item, htc__etcd_next *next)
 {
     htc_kv_result result = { .size = sizeof result, .status = answer->deleted ? HTC_OK : HTC_ENOTFOUND };
-    if (answer->deleted) {
+    if (ask->request.flags & HTC_KV_IF_VERSION) {
+        result.status = answer->succeeded ? HTC_OK : HTC_MISMATCH;
+        result.version = answer->succeeded ? answer->revision : item->version;
+        result.value = item->value;
+    } else if (answer->deleted) {
         result.version = answer->revision;
         result.existed = item->version != 0;
         result.value = item->value;

@@ -159,6 +159,19 @@ const char *htc__etcd_write_delete(htc_buf *b, const char *prefix, htc_bytes key
     return "/v3/kv/deleterange";
 }
 
+const char *htc__etcd_write_delete_if(htc_buf *b, const char *prefix, htc_bytes key, uint64_t version)
+{
+    htc__etcd_put when = { .when = HTC__ETCD_VERSION, .version = version, .key = key };
+    htc_put_text(b, "{\"compare\":[");
+    put_compare(b, prefix, &when);
+    htc_put_text(b, "],\"success\":[{\"request_delete_range\":{");
+    put_key(b, prefix, key);
+    htc_put_text(b, "}}],\"failure\":[{\"request_range\":{");
+    put_key(b, prefix, key);
+    htc_put_text(b, "}}]}");
+    return "/v3/kv/txn";
+}
+
 const char *htc__etcd_write_grant(htc_buf *b, htc_ns ttl)
 {
     htc_put_text(b, "{\"TTL\":\"%llu\"}", (unsigned long long)(ttl / HTC_SECOND + (ttl % HTC_SECOND != 0)));

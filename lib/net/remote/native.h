@@ -8,7 +8,7 @@
 #include "htcsched/kv.h"
 #include "net/loop/address.h"
 #include "net/remote/poll_set.h"
-#include "net/remote/sealed.h"
+#include "net/loop/sealed.h"
 
 #define HTC__NATIVE_PLACES_MAX 16
 /* Connections to owners of keys, beside the one to the place that was named. */

@@ -72,6 +72,24 @@ static htc_status first_words(redisContext *c, redisReply **reply, htc_error *er
     return status;
 }
 
+static htc_status is_set(redisContext *c, const char *name, const char *to, htc_error *error)
+{
+    redisReply *reply = NULL;
+    htc_status  status = first_words(c, &reply, error, "CONFIG GET %s", name, "");
+    if (status != HTC_OK && error && !error->hint[0])
+        snprintf(error->hint, sizeof error->hint, "it has to be asked how it keeps what it is given: let this user run CONFIG GET");
+    if (status != HTC_OK)
+        return status;
+    int is = is_array(reply, 2) && is_text(reply->element[1]) && strcmp(reply->element[1]->str, to) == 0;
+    freeReplyObject(reply);
+    if (is)
+        return HTC_OK;
+    htc__error(error, HTC_ESTORE, "redis: %s is not %s: what it has answered may be lost when it ends", name, to);
+    if (error)
+        snprintf(error->hint, sizeof error->hint, "redis-cli CONFIG SET appendonly yes; CONFIG SET appendfsync always; CONFIG REWRITE");
+    return HTC_ESTORE;
+}
+
 static htc_status greet(redis *r, redisContext *c, htc_error *error)
 {
     redisReply *reply = NULL;
@@ -90,6 +108,10 @@ static htc_status greet(redis *r, redisContext *c, htc_error *error)
         if (!primary)
             status = htc__error(error, HTC_ESTORE, "redis: this is a replica; name its primary");
     }
+    if (status == HTC_OK && r->durable)
+        status = is_set(c, "appendonly", "yes", error);
+    if (status == HTC_OK && r->durable)
+        status = is_set(c, "appendfsync", "always", error);
     for (int i = 0; status == HTC_OK && i < SCRIPTS; i++) {
         status = first_words(c, &reply, error, "SCRIPT LOAD %s", htc__redis_scripts[i], "");
         if (status != HTC_OK && error && !error->hint[0])
@@ -302,6 +324,7 @@ static redis *new_redis(const htc_env *env, const htc_store_options *options, ht
     }
     r->env = *env;
     r->pause = REDIAL;
+    r->durable = options->durable;
     snprintf(r->prefix, sizeof r->prefix, "htc");
     htc__window_init(&r->window, env, options->window,
                      options->timeout_ns < TIMEOUT_MAX ? options->timeout_ns : TIMEOUT_MAX);

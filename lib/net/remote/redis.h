@@ -30,6 +30,7 @@ typedef struct redis {
     uint64_t      dials; /* connections made so far */
     char         *host, *path, *password;
     uint16_t      port;
+    uint32_t      durable; /* it has to keep what it has answered */
     char          prefix[PREFIX_MAX + 1];
     htc_buf       scratch, record;
 } redis;

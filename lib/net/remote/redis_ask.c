@@ -571,7 +571,7 @@ htc_status htc__redis_take(redis *r, htc__ask *ask, const redisReply *reply)
 htc_status htc__redis_begin(redis *r, htc__ask *ask)
 {
     const htc_kv_request *q = &ask->request;
-    if (q->flags & ~(uint32_t)(HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD) || (q->ttl && q->op != HTC_KV_LEASE_GRANT))
+    if (q->flags & ~(uint32_t)(HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD | HTC_KV_IF_VERSION) || (q->ttl && q->op != HTC_KV_LEASE_GRANT))
         return fail(r, ask, HTC_EUNSUPPORTED);
     switch ((htc_kv_op)q->op) {
     case HTC_KV_LEASE_GRANT:

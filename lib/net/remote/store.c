@@ -86,6 +86,8 @@ htc_status htc_store_open(const htc_env *env, const htc_store_options *options, 
         return htc__error(error, HTC_EINVAL,
                           "%s: not the address of a store: unix:PATH, tcp://HOST:PORT, memory:, redis://HOST:PORT, etcd://HOST:PORT",
                           o.address ? o.address : "(none)");
+    if (o.durable && kind == &htc__store_memory)
+        return htc__error(error, HTC_ESTORE, "%s: it is gone with this process", o.address);
     o.timeout_ns = o.timeout_ns ? o.timeout_ns : 10 * HTC_SECOND;
     o.window = o.window ? o.window : 64;
     htc_store *store = htc__alloc(env, sizeof *store);

@@ -5,6 +5,7 @@
  *   memory.c   client and server in one process, message by message
  *   window.c   for stores that are not ours: requests copied, the changes of a key one after another, answers in hand
  *   poll_set.c the sockets of a store as one descriptor, for a loop that is not ours
+ *   bridge_host.c  requests of a bridge (htcsched/kv_bridge.h), in a host's loop
  *   quiet.c    and their libraries' writes that must not end a program
  *   redis.c    Redis and Valkey, by hiredis (redis.h)
  *   etcd.c     etcd, by its JSON gateway (etcd.h) */

@@ -42,7 +42,11 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     if (o.agent == 0 || o.peer == 0)
         return HTC_EINVAL;
     const char *node = o.node ? o.node : "", *store = o.store ? o.store : "", *address = o.address ? o.address : store;
-    if (strlen(store) > 255 || strlen(address) > 255)
+    const char *system = o.system ? o.system : "", *machine = o.machine ? o.machine : "";
+    const char *outputs = o.outputs ? o.outputs : "";
+    if (strlen(outputs) >= HTC_AGENT_OUTPUTS_MAX)
+        return HTC_EINVAL;
+    if (strlen(store) > 255 || strlen(address) > 255 || strlen(system) >= HTC_WIRE_MACHINE_MAX || strlen(machine) >= HTC_WIRE_MACHINE_MAX)
         return HTC_EINVAL;
     htc_agent  *a = strlen(node) < sizeof a->holder.node ? htc__alloc(env, sizeof *a) : NULL;
     if (!a)
@@ -56,11 +60,19 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     a->occupied = a->slots;
     memcpy(a->store, store, strlen(store) + 1);
     memcpy(a->address, address, strlen(address) + 1);
+    memcpy(a->machine.system, system, strlen(system) + 1);
+    memcpy(a->machine.machine, machine, strlen(machine) + 1);
     a->memory = o.memory;
     a->cores = o.cores;
     a->cache_bytes = o.cache_bytes;
     a->policies = o.policies;
+    a->brings = o.brings != 0;
+    a->outputs.shares = o.shares != 0;
+    memcpy(a->outputs.path, outputs, strlen(outputs) + 1);
+    a->outputs.at = HTC_NEVER;
+    a->holder.missing_is_final = 1;
     a->holder.stage_retry = o.stage_retry ? o.stage_retry : 3;
+    a->holder.pace.first = o.io_backoff_ns;
     memcpy(a->holder.node, node, strlen(node) + 1);
     a->holder.retry_ns = or_default(o.retry_ns, HTC_SECOND);
     a->holder.kill_after_ns = or_default(o.kill_after_ns, 10 * HTC_SECOND);
@@ -189,7 +201,8 @@ static void greet(htc_agent *a)
 static void opened(htc_agent *a)
 {
     a->connected = 1;
-    htc_wire_hello(&a->buf, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION);
+    a->gateway_speaks = 0;
+    htc_wire_hello_machine(&a->buf, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION, &a->machine);
     htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = a->peer, .body = htc_buf_bytes(&a->buf) });
     greet(a);
 }
@@ -237,6 +250,7 @@ static void run_timers(htc_agent *a)
         htc__agent_say_heartbeat(a);
     if (a->registered && a->pulling && a->holder.now >= a->pull_at)
         htc__agent_say_pull(a);
+    htc__agent_outputs_run(a);
 }
 
 static int may_pull(const htc_agent *a)
@@ -338,13 +352,16 @@ static htc_ns agent_deadline(const void *self)
         return HTC_NEVER;
     htc_ns at = htc__agent_tasks_deadline(a);
     htc_ns flows = htc__agent_flows_deadline(a);
+    htc_ns gangs = htc__agent_gang_deadline(a);
     at = flows < at ? flows : at;
+    at = gangs < at ? gangs : at;
 #define EARLIEST(condition, moment)                                                                                    \
     if ((condition) && (moment) < at)                                                                                  \
         at = (moment);
     EARLIEST(a->connected && !a->registered, a->hello_at)
     EARLIEST(a->registered, a->beat_at)
     EARLIEST(a->registered, lost_at(a))
+    EARLIEST(a->registered, a->outputs.at)
     EARLIEST(a->registered && a->pulling, a->pull_at)
     EARLIEST(may_pull(a), a->wait_until)
     EARLIEST(a->stopping, a->stop_at)
@@ -373,6 +390,7 @@ static htc_status agent_step(void *self, const htc_input *given, htc_output *out
     }
     notice_stall(a, deadline);
     status = htc__agent_flows_input(a, in) ? HTC_OK : dispatch(a, in);
+    htc__agent_gang_step(a);
     htc__agent_flows_run(a);
     run_timers(a);
     settle(a);

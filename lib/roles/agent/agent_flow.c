@@ -7,6 +7,8 @@
  *     drained, or fewer slots    the worker gives a slot up when nothing runs in it, and the seat is given back
  *     cancelled                  the flow is, as a whole
  *
+ * A member of a gang is held in the same way: its RUN is asked of nobody, and is over when the gang is (agent_gang.c).
+ *
  * The host is asked for nothing that concerns a seat itself. What the worker asks of it bears numbers of the worker's own. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,6 +48,9 @@ int htc__agent_is_seat(htc_agent *a, agent_held *t)
         return 0; /* refused elsewhere */
     if (task->executable && strcmp(task->executable, HTC_FLOW_EXECUTABLE) == 0 && task->n_args == 1)
         t->flow = strtoull(task->args[0], NULL, 10);
+    t->member = (uint8_t)task->member;
+    if (t->member)
+        t->attempt.wall = 0; /* the leader's is the gang's */
     htc_task_destroy(task);
     return t->flow != 0;
 }
@@ -130,8 +135,8 @@ int htc__agent_carries_out(attempt_holder *h, attempt *x, uint32_t op, htc_bytes
     agent_held *t = (agent_held *)(void *)x;
     agent_flow *f = t->flow ? flow_of(a, t->flow) : NULL;
     htc_reader  r = htc_reader_of(body);
-    if (!t->flow)
-        return 0;
+    if ((!t->flow && !t->member) || (t->member && (op == HTC_CALL_STAGE_IN || op == HTC_CALL_CLEAN)))
+        return 0; /* a member has its own scratch directory, with the inputs */
     switch (op) {
     case HTC_CALL_STAGE_IN: t->seat = SEAT_ENTERED; break;
     case HTC_CALL_RUN: t->seat = SEAT_WANTED; break;
@@ -453,12 +458,19 @@ void htc__agent_flows_run(htc_agent *a)
     htc_buf_init(&b, &a->env, 0);
     for (uint32_t i = a->count; i > 0; i--) {
         agent_held *t = i <= a->count ? a->held[i - 1] : NULL;
-        if (!t || !t->flow)
+        if (!t || (!t->flow && !t->member))
             continue;
+        if (t->member && t->seat == SEAT_LEFT) {
+            if (htc__agent_gang_runs(a, t) == 0)
+                run_given_up(a, t);
+            continue;
+        }
         if (t->seat == SEAT_ENTERED) {
             t->seat = SEAT_NONE;
             answer(a, t, HTC_CALL_STAGE_IN, HTC_OK, NULL);
         }
+        if (t->member)
+            continue;
         if (t->seat == SEAT_WANTED && !a->store[0])
             seat_failed(a, t, HTC_EREFUSED, "this agent works at no flow: it has no way to the store");
         else if (t->seat == SEAT_WANTED && !flow_of(a, t->flow))
@@ -488,6 +500,9 @@ htc_ns htc__agent_flows_deadline(const htc_agent *a)
 {
     htc_ns            at = HTC_NEVER;
     const agent_flow *f;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->held[i]->member && a->held[i]->seat == SEAT_LEFT && htc__agent_gang_runs(a, a->held[i]) == 0)
+            return a->holder.now;
     for (uint32_t i = 0; i < a->count; i++)
         if (a->held[i]->flow && (a->held[i]->seat == SEAT_ENTERED || a->held[i]->seat == SEAT_OVER || (a->held[i]->seat == SEAT_WANTED && !flow_of(a, a->held[i]->flow))))
             return a->holder.now;

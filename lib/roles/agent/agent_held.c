@@ -69,6 +69,7 @@ static attempt *find_run(htc_agent *a, uint64_t run)
 void htc__agent_free_all(htc_agent *a)
 {
     for (uint32_t i = 0; i < a->count; i++) {
+        htc__agent_gang_forget(a, a->held[i]);
         htc__attempt_free(&a->holder, &a->held[i]->attempt, 0);
         htc__free(&a->env, a->held[i], sizeof *a->held[i]);
     }
@@ -78,7 +79,8 @@ void htc__agent_free_all(htc_agent *a)
 void htc__agent_remove(htc_agent *a, agent_held *t, int drop)
 {
     uint32_t i = 0;
-    htc__attempt_free(&a->holder, &t->attempt, drop);
+    htc__agent_gang_forget(a, t);
+    htc__attempt_free(&a->holder, &t->attempt, drop && !t->member); /* what is stored under the attempt is the leader's */
     while (a->held[i] != t)
         i++;
     memmove(&a->held[i], &a->held[i + 1], (--a->count - i) * sizeof *a->held);
@@ -143,7 +145,10 @@ const attempt_holder_ops htc__agent_holder = { ended, returned, dropped, node_fa
 
 void htc__agent_order(htc_agent *a, agent_held *t, attempt_order order)
 {
+    int waits = t->content; /* then it is still there, whatever the order */
     htc__attempt_order(&a->holder, &t->attempt, order);
+    if (waits && t->attempt.order != ORDER_NONE)
+        htc__agent_content_give_up(a, t);
 }
 
 void htc__agent_order_all(htc_agent *a, attempt_order order)
@@ -210,8 +215,8 @@ void htc__agent_return_excess(htc_agent *a)
 
 void htc__agent_result(htc_agent *a, const htc_input *in)
 {
-    attempt *t = find_run(a, in->tag);
-    if (t)
+    attempt *t = htc__agent_outputs_result(a, in) || htc__agent_gang_result(a, in) ? NULL : find_run(a, in->tag);
+    if (t && !(in->op == HTC_CALL_STAGE_IN && htc__agent_content_ask(a, held_of(t), in->status)))
         htc__attempt_result(&a->holder, t, in);
 }
 
@@ -231,6 +236,8 @@ void htc__agent_event(htc_agent *a, const htc_input *in)
         shut_down(a, in->status);
         return;
     }
+    if (htc__agent_gang_event(a, in))
+        return;
     htc_reader r = htc_reader_of(in->body);
     attempt   *t = find_run(a, htc_get_u64(&r));
     if (!t || htc_reader_done(&r) != HTC_OK)
@@ -238,7 +245,7 @@ void htc__agent_event(htc_agent *a, const htc_input *in)
     if (in->op == HTC_EVENT_STARTED && htc__attempt_started(&a->holder, t) && a->registered)
         htc__agent_say_started(a, t);
     else if (in->op == HTC_EVENT_TASK_STOPPED)
-        htc__attempt_stopped(&a->holder, t);
+        htc__attempt_stopped(&a->holder, t, in->status == HTC_ETIMEDOUT);
 }
 
 void htc__agent_verdict(htc_agent *a, const htc_task_verdict *verdict)
@@ -252,6 +259,7 @@ void htc__agent_verdict(htc_agent *a, const htc_task_verdict *verdict)
 
 void htc__agent_timers(htc_agent *a)
 {
+    htc__agent_content_repeat(a);
     for (uint32_t i = a->count; i > 0; i--) {
         agent_held *t = a->held[i - 1];
         htc__attempt_timer(&a->holder, &t->attempt);
@@ -268,6 +276,8 @@ htc_ns htc__agent_tasks_deadline(const htc_agent *a)
         htc_ns            own = htc__attempt_deadline(&t->attempt);
         if (own < at)
             at = own;
+        if (t->content && a->registered && t->content_at < at)
+            at = t->content_at;
         if (htc__attempt_is_over(&t->attempt) && a->registered && t->say_at < at)
             at = t->say_at;
     }

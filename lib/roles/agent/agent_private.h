@@ -1,5 +1,5 @@
 /* What the files of the agent share. agent.c: who it is to the gateway, and when it leaves. agent_held.c: the
- * attempts that it holds (roles/attempt). agent_talk.c: messages. */
+ * attempts that it holds (roles/attempt). agent_content.c: uploads that an attempt reads and its site lacks. agent_talk.c: messages. */
 #ifndef HTC_ROLES_AGENT_PRIVATE_H
 #define HTC_ROLES_AGENT_PRIVATE_H
 
@@ -9,6 +9,7 @@
 #include "htcsched/work.h"
 #include "roles/attempt/attempt.h"
 #include "htcsched/worker.h"
+#include "roles/runtime/gang_wire.h"
 
 typedef struct agent_held {
     attempt  attempt;  /* first: its holder's functions are given that */
@@ -17,7 +18,17 @@ typedef struct agent_held {
     htc_ns   say_at;   /* when it is due */
     uint64_t flow;     /* it is a seat at this flow: as long as it runs, this agent is a worker there; 0: a task */
     uint8_t  seat;     /* seat_phase */
+    uint8_t  content;  /* it waits for uploads that it reads: CONTENT_WANT is said until it is answered */
+    uint8_t  contents; /* how often it did */
+    uint8_t  spoilt;   /* what is at the site is not what it should be */
+    uint32_t content_tries;
+    htc_ns   content_at, content_since; /* the next CONTENT_WANT, the first */
+    uint8_t  member;   /* of a gang, which another agent leads: its number in it; it holds its slots, and begins what the leader asks for */
+    struct agent_gang *gang; /* NULL: nothing was begun on other nodes, nor for another node */
 } agent_held;
+
+typedef struct gang_start   gang_start;
+typedef struct gang_process gang_process;
 
 /* What is asked of the host for a task, this agent does itself for a seat. */
 typedef enum seat_phase {
@@ -74,15 +85,30 @@ struct htc_agent {
     char     store[256], address[256]; /* "": it works at no flow */
     uint64_t cache_bytes; /* of the objects of its flows; 0: by default */
     const htc_registry *policies; /* of their workers; NULL: the library's */
+    uint8_t  brings; /* uploads that tasks read are asked for */
+    struct { /* where outputs are stored: agent_outputs.c */
+        uint8_t    shares, asked, told; /* the host is asked; the gateway has been told status and text */
+        char       path[HTC_AGENT_OUTPUTS_MAX]; /* here; "": as the gateway says */
+        char       dir[HTC_AGENT_OUTPUTS_MAX], id[65];
+        htc_ns     at; /* the host is asked again; HTC_NEVER: it is not */
+        htc_status status;
+        char       text[256];
+    } outputs;
     uint64_t last_flow;
     htc_ns   wall; /* of the step under way */
     struct agent_flow *flows; /* where it is a worker */
+    gang_start   *gang_starts;    /* of gangs that it leads */
+    gang_process *gang_processes; /* of gangs that others lead */
+    htc_wire_machine machine; /* that it is on */
+    uint16_t      gateway_speaks; /* the number of the protocol, HTC_WIRE_VERSION; 0: not known yet */
     union { /* room for what is read or written in one step */
         htc_agent_hello      hello;
         htc_heartbeat        beat;
         htc_heartbeat_answer answer;
         htc_grant            grant;
         htc_give_back        back;
+        htc_content_here     here;
+        htc_gang_word        word;
     } m;
 };
 
@@ -128,9 +154,32 @@ void htc__agent_say_started(htc_agent *a, const attempt *t);
 void htc__agent_say_slots_held(htc_agent *a);
 void htc__agent_say_bye(htc_agent *a, htc_status status, const char *reason);
 void htc__agent_say_result(htc_agent *a, agent_held *t);
+void htc__agent_say_outputs(htc_agent *a);
+void htc__agent_say_content_want(htc_agent *a, const agent_held *t, htc_bytes hashes);
 /* One message for all that are being given back and whose turn it is. */
 void htc__agent_say_give_back(htc_agent *a);
 void htc__agent_heard(htc_agent *a, htc_bytes message);
+
+/* agent_content.c */
+int    htc__agent_content_ask(htc_agent *a, agent_held *t, htc_status status); /* STAGE_IN lacks an upload, or found it spoilt. 1: it is asked for */
+void   htc__agent_content_heard(htc_agent *a, const htc_content_here *m);
+void   htc__agent_content_give_up(htc_agent *a, agent_held *t); /* an order is to be obeyed */
+void   htc__agent_content_repeat(htc_agent *a); /* what is due; all: at a new connection */
+
+/* agent_outputs.c */
+void   htc__agent_outputs_welcome(htc_agent *a, const htc_agent_welcome *m);
+int    htc__agent_outputs_result(htc_agent *a, const htc_input *in); /* 1: it was the answer to what it asks */
+void   htc__agent_outputs_run(htc_agent *a); /* what is due */
+
+/* agent_gang.c: processes on the nodes of a gang */
+int      htc__agent_gang_event(htc_agent *a, const htc_input *in);  /* 1: it was one of a gang's */
+int      htc__agent_gang_result(htc_agent *a, const htc_input *in); /* 1: it was */
+void     htc__agent_gang_heard(htc_agent *a, const htc_gang_word *m);
+void     htc__agent_gang_step(htc_agent *a); /* what may begin, is to end, or is due to be said */
+htc_ns   htc__agent_gang_deadline(const htc_agent *a);
+void     htc__agent_gang_repeat(htc_agent *a); /* at a new connection */
+uint32_t htc__agent_gang_runs(const htc_agent *a, const agent_held *t); /* processes here for its leader */
+void     htc__agent_gang_forget(htc_agent *a, agent_held *t);
 
 /* agent_flow.c */
 int         htc__agent_is_seat(htc_agent *a, agent_held *t); /* by what it was granted; then its flow is noted */

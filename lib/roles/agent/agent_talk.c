@@ -92,6 +92,20 @@ void htc__agent_say_result(htc_agent *a, agent_held *t)
     t->say_at = a->holder.now + htc__attempt_backoff(&a->holder, &t->tries);
 }
 
+void htc__agent_say_content_want(htc_agent *a, const agent_held *t, htc_bytes hashes)
+{
+    htc_content_want_write(&a->buf, &(htc_content_want){ .agent = a->id, .attempt = t->attempt.id, .spoilt = t->spoilt, .hashes = hashes });
+    say(a);
+}
+
+void htc__agent_say_outputs(htc_agent *a)
+{
+    htc_agent_outputs m = { .agent = a->id, .status = a->outputs.status };
+    memcpy(m.text, a->outputs.text, sizeof m.text);
+    htc_agent_outputs_write(&a->buf, &m);
+    say(a);
+}
+
 void htc__agent_say_give_back(htc_agent *a)
 {
     htc_give_back *m = &a->m.back;
@@ -112,11 +126,14 @@ void htc__agent_say_give_back(htc_agent *a)
 /* All that waits for an answer is said again at once: what was said before the connection broke may be lost. */
 static void repeat_all(htc_agent *a)
 {
-    for (uint32_t i = 0; i < a->count; i++)
+    for (uint32_t i = 0; i < a->count; i++) {
+        a->held[i]->content_at = a->holder.now;
         if (htc__attempt_is_over(&a->held[i]->attempt)) {
             a->held[i]->tries = 0;
             a->held[i]->say_at = a->holder.now;
         }
+    }
+    htc__agent_gang_repeat(a);
     a->pull_at = a->beat_at = a->holder.now;
     a->pull_tries = 0;
 }
@@ -154,6 +171,7 @@ static void hear_welcome(htc_agent *a, htc_reader *r)
     if (a->registered)
         return; /* the answer to a hello that was repeated */
     a->registered = 1;
+    htc__agent_outputs_welcome(a, &m);
     repeat_all(a);
 }
 
@@ -231,6 +249,14 @@ static void hear_cancel(htc_agent *a, htc_reader *r)
         htc__agent_order(a, t, ORDER_CANCEL);
 }
 
+static void hear_revoke(htc_agent *a, htc_reader *r)
+{
+    htc_attempt id;
+    agent_held *t = htc_revoke_read(r, &id) == HTC_OK ? htc__agent_find(a, &id) : NULL;
+    if (t)
+        htc__agent_order(a, t, ORDER_REVOKE);
+}
+
 static void hear_verdict(htc_agent *a, htc_reader *r)
 {
     htc_task_verdict m;
@@ -250,6 +276,14 @@ static void hear_slots(htc_agent *a, htc_reader *r)
     htc_slots m;
     if (htc_slots_read(r, &m) == HTC_OK)
         htc__agent_set_slots(a, &m);
+}
+
+/* What the connection speaks. */
+static void hear_wire_welcome(htc_agent *a, htc_reader *r)
+{
+    uint16_t version;
+    if (htc_wire_read_welcome(r, HTC_WIRE_VERSION, &version) == HTC_OK)
+        a->gateway_speaks = version;
 }
 
 static void hear_error(htc_agent *a, htc_reader *r)
@@ -274,6 +308,9 @@ void htc__agent_heard(htc_agent *a, htc_bytes body)
     case HTC_WIRE_ERROR:
         hear_error(a, &r);
         break;
+    case HTC_WIRE_WELCOME:
+        hear_wire_welcome(a, &r);
+        break;
     case HTC_WIRE_AGENT_WELCOME:
         hear_welcome(a, &r);
         break;
@@ -292,6 +329,9 @@ void htc__agent_heard(htc_agent *a, htc_bytes body)
     case HTC_WIRE_CANCEL:
         hear_cancel(a, &r);
         break;
+    case HTC_WIRE_REVOKE:
+        hear_revoke(a, &r);
+        break;
     case HTC_WIRE_STOP:
         htc__agent_stop(a);
         break;
@@ -301,7 +341,15 @@ void htc__agent_heard(htc_agent *a, htc_bytes body)
     case HTC_WIRE_SLOTS:
         hear_slots(a, &r);
         break;
+    case HTC_WIRE_CONTENT_HERE:
+        if (htc_content_here_read(&r, &a->m.here) == HTC_OK)
+            htc__agent_content_heard(a, &a->m.here);
+        break;
+    case HTC_WIRE_GANG_WORD:
+        if (htc_gang_word_read(&r, &a->m.word) == HTC_OK)
+            htc__agent_gang_heard(a, &a->m.word);
+        break;
     default:
-        break; /* WELCOME, and what is not for an agent */
+        break; /* what is not for an agent */
     }
 }

@@ -4,6 +4,7 @@
  *                 │   ▲                      │   ▲           ▲
  *                 ▼   │ retry                ▼   │ retry     └── did not begin, could not be staged in
  *               PAUSED_IN                  PAUSED_OUT
+ *   A staging waits in PAUSED_IN or PAUSED_OUT as well while others have all turns, or while the holder's staging pauses (io_pace.h).
  *   WAITING, or a phase in which the node failed or the holder was told to stop ──▶ RETURNED
  *
  * What an order does in each phase is the table below. An order that comes while the host works is noted and obeyed
@@ -17,6 +18,7 @@
 #include "roles/attempt/attempt.h"
 
 #define AHEAD_MAX 8 /* of each slot */
+#define STAGE_OUT_PATIENCE (60 * HTC_SECOND) /* for storage that takes no outputs: what a task has made is worth a wait */
 #define AHEAD_FOR (200 * HTC_MS) /* an attempt that was asked for ahead of its slot waits no longer */
 
 typedef enum action {
@@ -122,6 +124,7 @@ static void call_of_run(attempt_holder *h, uint32_t op, attempt *t)
     call(h, op, t);
 }
 
+/* why of no order is HTC_OK: a signal that is no end of it. */
 static void send_signal(attempt_holder *h, attempt *t, uint32_t number)
 {
     htc_buf_clear(&h->buf);
@@ -131,9 +134,28 @@ static void send_signal(attempt_holder *h, attempt *t, uint32_t number)
     call(h, HTC_CALL_SIGNAL, t);
 }
 
+/* Differs between attempts, and between the tries of one. */
+static uint64_t salt_of(const attempt *t)
+{
+    return (t->id.task * UINT64_C(0x9e3779b97f4a7c15)) ^ (t->id.job << 40) ^ ((uint64_t)t->tries << 16) ^ t->waits;
+}
+
+/* 1: the holder's staging pauses, and this one waits for the end of that. */
+static int holds_off(const attempt_holder *h, attempt *t, attempt_phase phase)
+{
+    htc_ns from = htc__io_pace_from(&h->pace, h->now, salt_of(t));
+    if (from <= h->now)
+        return 0;
+    t->phase = (uint8_t)phase;
+    t->retry_at = from;
+    return 1;
+}
+
 static void stage_in(attempt_holder *h, attempt *t)
 {
     assert(t->phase == ATTEMPT_WAITING || t->phase == ATTEMPT_PAUSED_IN);
+    if (holds_off(h, t, ATTEMPT_PAUSED_IN))
+        return;
     t->phase = ATTEMPT_STAGING_IN;
     t->staged = 1;
     htc_buf_clear(&h->buf);
@@ -157,6 +179,8 @@ static void take_back(attempt_holder *h, attempt *t)
 static void stage_out(attempt_holder *h, attempt *t)
 {
     assert(t->phase == ATTEMPT_RUNNING || t->phase == ATTEMPT_PAUSED_OUT);
+    if (holds_off(h, t, ATTEMPT_PAUSED_OUT))
+        return;
     t->phase = ATTEMPT_STAGING_OUT;
     call_of_run(h, HTC_CALL_STAGE_OUT, t);
 }
@@ -170,7 +194,7 @@ htc_status htc__attempt_init(attempt_holder *h, attempt *t, const htc_granted *g
         return HTC_ENOMEM;
     if (granted->task.len)
         memcpy(task, granted->task.data, granted->task.len);
-    *t = (attempt){ .id = granted->attempt, .run = run, .count = granted->count, .compat = granted->compat, .cores = 1, .task = { task, granted->task.len },
+    *t = (attempt){ .id = granted->attempt, .run = run, .count = granted->count, .compat = granted->compat, .signal = granted->signal, .signal_s = granted->signal_s, .signal_at = HTC_NEVER, .cores = 1, .task = { task, granted->task.len },
                     .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER, .back_at = HTC_NEVER };
     memcpy(t->user, granted->user, sizeof t->user);
     return HTC_OK;
@@ -209,6 +233,13 @@ void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead)
     stage_in(h, t);
 }
 
+void htc__attempt_stage_again(attempt_holder *h, attempt *t)
+{
+    assert(t->phase == ATTEMPT_STAGING_IN);
+    t->phase = ATTEMPT_PAUSED_IN;
+    stage_in(h, t);
+}
+
 int htc__attempt_recall(const attempt_holder *h, attempt *t)
 {
     if (t->back_at == HTC_NEVER)
@@ -244,7 +275,9 @@ static void end(attempt_holder *h, attempt *t)
 /* By an order, and not by its process. */
 static void end_by_order(attempt_holder *h, attempt *t)
 {
-    if (t->order == ORDER_SUSPENDED)
+    if (t->order == ORDER_SUSPENDED && t->idle)
+        htc__attempt_outcome_set(h, t, HTC_ESTOPPED, "it used no CPU time and wrote nothing for monitor.stall_s, and was ended to run again");
+    else if (t->order == ORDER_SUSPENDED)
         htc__attempt_outcome_set(h, t, HTC_ESTOPPED, "its process was stopped by a signal such as SIGSTOP, and ended");
     else
         htc__attempt_outcome_set(h, t, HTC_ECANCELLED, "cancelled before it started");
@@ -310,7 +343,10 @@ void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order)
         t->order = (uint8_t)order;
     switch (what) {
     case IGNORE:
+        break;
     case NOTE:
+        if (t->phase == ATTEMPT_STAGING_IN)
+            call_of_run(h, HTC_CALL_TAKE_BACK, t); /* an input that takes hours to fetch is waited for no longer */
         break;
     case REPORT:
         end_by_order(h, t);
@@ -349,17 +385,53 @@ static void node_failed(attempt_holder *h, attempt *t, const htc_input *in, cons
 
 static int is_transient(htc_status status)
 {
-    return status == HTC_AGAIN || status == HTC_EBUSY || status == HTC_ETIMEDOUT || status == HTC_EUNREACHABLE || status == HTC_ECLOSED;
+    return status == HTC_EBUSY || status == HTC_ETIMEDOUT || status == HTC_EUNREACHABLE || status == HTC_ECLOSED;
+}
+
+/* No space in staging in is the node's own disk: there is nothing to wait for. All else may be storage that many use at once. */
+static int is_overload(htc_status status, attempt_phase phase)
+{
+    return htc__io_pace_is_trouble(status) && (phase == ATTEMPT_PAUSED_OUT || status != HTC_ENOSPC);
+}
+
+static int has_patience(const attempt_holder *h, const attempt *t, attempt_phase phase)
+{
+    return phase == ATTEMPT_PAUSED_IN ? t->tries < h->stage_retry : !t->trouble_at || h->now - t->trouble_at < STAGE_OUT_PATIENCE;
+}
+
+static void back_off(attempt_holder *h, attempt *t, htc_status status, attempt_phase phase)
+{
+    htc_ns before = h->pace.pause, own;
+    t->trouble_at = t->trouble_at ? t->trouble_at : h->now;
+    t->retry_at = htc__io_pace_trouble(&h->pace, h->now, t->tries, salt_of(t));
+    own = h->now + htc__attempt_backoff(h, &t->tries);
+    if (phase == ATTEMPT_PAUSED_IN && own > t->retry_at) /* few tries, so that each has to be worth one */
+        t->retry_at = own;
+    if (h->pace.pause > before)
+        htc__log_with(h->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("job", t->id.job), HTC__NUMBER("task", t->id.task), HTC__STATUS(status)),
+                      "%s in staging -> all staging here pauses for %llu ms", htc_status_name(status), (unsigned long long)(h->pace.pause / HTC_MS));
 }
 
 /* 1 if the failure is worth another try; then it pauses in that phase. */
-static int pause_staging(const attempt_holder *h, attempt *t, htc_status status, attempt_phase phase)
+static int pause_staging(attempt_holder *h, attempt *t, htc_status status, attempt_phase phase)
 {
-    if (!is_transient(status) || t->tries >= h->stage_retry)
+    if (status == HTC_AGAIN)
+        t->retry_at = htc__io_pace_turn(&h->pace, h->now, t->waits++, salt_of(t));
+    else if (is_overload(status, phase) && has_patience(h, t, phase))
+        back_off(h, t, status, phase);
+    else if (is_transient(status) && !htc__io_pace_is_trouble(status) && t->tries < h->stage_retry)
+        t->retry_at = h->now + htc__attempt_backoff(h, &t->tries);
+    else
         return 0;
-    t->retry_at = h->now + htc__attempt_backoff(h, &t->tries);
     t->phase = (uint8_t)phase;
     return 1;
+}
+
+static void went_well(attempt_holder *h, attempt *t)
+{
+    htc__io_pace_success(&h->pace);
+    t->tries = t->waits = 0;
+    t->trouble_at = 0;
 }
 
 static void staged_in(attempt_holder *h, attempt *t, const htc_input *in)
@@ -372,14 +444,20 @@ static void staged_in(attempt_holder *h, attempt *t, const htc_input *in)
         end_by_order(h, t);
     else if (in->status == HTC_OK) {
         t->phase = ATTEMPT_RUNNING;
-        t->tries = 0;
+        went_well(h, t);
         call_of_run(h, HTC_CALL_RUN, t);
-    } else if (in->status == HTC_ENOSPC || in->status == HTC_EIO)
+    } else if (pause_staging(h, t, in->status, ATTEMPT_PAUSED_IN))
+        return;
+    else if (in->status == HTC_ENOSPC || in->status == HTC_EIO)
         node_failed(h, t, in, "staging in");
-    else if (!pause_staging(h, t, in->status, ATTEMPT_PAUSED_IN)) {
-        htc_status status = is_transient(in->status) || in->status == HTC_ECORRUPT ? HTC_ESTAGEIN : in->status == HTC_ENOTFOUND ? HTC_EINPUT : in->status;
+    else {
+        int        missing = in->status == HTC_EINPUT || in->status == HTC_ENOTFOUND;
+        htc_status status = is_transient(in->status) || in->status == HTC_ECORRUPT || (missing && h->missing_is_final) ? HTC_ESTAGEIN
+                            : missing                                                                                  ? HTC_EINPUT
+                                                                                                                       : in->status;
         htc__attempt_outcome_set(h, t, status, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
                                  in->body.len ? (const char *)in->body.data : "");
+        t->outcome.final = missing && h->missing_is_final;
         end(h, t);
     }
 }
@@ -397,13 +475,13 @@ static void not_begun(attempt_holder *h, attempt *t)
 
 static void ran(attempt_holder *h, attempt *t, const htc_input *in)
 {
-    t->wall_at = t->kill_at = t->back_at = HTC_NEVER;
+    t->wall_at = t->kill_at = t->back_at = t->signal_at = HTC_NEVER;
     if (in->status == HTC_AGAIN) {
         not_begun(h, t);
         return;
     }
     if ((in->status == HTC_ENOSPC || in->status == HTC_EIO) && t->order == ORDER_NONE) {
-        node_failed(h, t, in, "starting");
+        node_failed(h, t, in, "running");
         return;
     }
     htc__attempt_outcome_read(h, t, in);
@@ -429,12 +507,15 @@ static void staged_out(attempt_holder *h, attempt *t, const htc_input *in)
     }
     if (status == HTC_OK)
         status = htc_stored_read(&r, &stored);
-    if (status == HTC_ENOSPC || status == HTC_EIO)
-        node_failed(h, t, in, "staging out");
-    else if (status == HTC_OK) {
+    if (status == HTC_OK) {
+        went_well(h, t);
         htc__attempt_outcome_stored(t, &stored);
         end(h, t);
-    } else if (!pause_staging(h, t, status, ATTEMPT_PAUSED_OUT)) {
+    } else if (pause_staging(h, t, status, ATTEMPT_PAUSED_OUT))
+        return;
+    else if (status == HTC_ENOSPC || status == HTC_EIO)
+        node_failed(h, t, in, "staging out");
+    else {
         /* A task that failed keeps its own reason: what was wrong with its outputs is the smaller news. */
         if (t->outcome.status == HTC_OK)
             htc__attempt_outcome_set(h, t, HTC_ESTAGEOUT, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
@@ -460,11 +541,17 @@ int htc__attempt_started(attempt_holder *h, attempt *t)
     t->back_at = HTC_NEVER;
     if (t->wall && t->wall_at == HTC_NEVER && t->order == ORDER_NONE)
         t->wall_at = t->wall > HTC_NEVER - h->now ? HTC_NEVER : h->now + t->wall;
+    if (t->signal && t->wall_at != HTC_NEVER && t->signal_at == HTC_NEVER) {
+        htc_ns before = t->signal_s * HTC_SECOND;
+        t->signal_at = before < t->wall ? t->wall_at - before : h->now;
+    }
     return 1;
 }
 
-void htc__attempt_stopped(attempt_holder *h, attempt *t)
+void htc__attempt_stopped(attempt_holder *h, attempt *t, int idle)
 {
+    if (t->order == ORDER_NONE)
+        t->idle = idle != 0;
     htc__attempt_order(h, t, ORDER_SUSPENDED);
 }
 
@@ -472,6 +559,13 @@ void htc__attempt_stopped(attempt_holder *h, attempt *t)
 
 void htc__attempt_timer(attempt_holder *h, attempt *t)
 {
+    if (t->phase == ATTEMPT_RUNNING && h->now >= t->signal_at) {
+        uint32_t number = t->signal;
+        t->signal = 0; /* once, however often its start is told */
+        t->signal_at = HTC_NEVER;
+        if (t->order == ORDER_NONE)
+            send_signal(h, t, number);
+    }
     if (t->phase == ATTEMPT_RUNNING && h->now >= t->wall_at)
         htc__attempt_order(h, t, ORDER_WALL);
     if (t->phase == ATTEMPT_RUNNING && h->now >= t->kill_at) {
@@ -492,6 +586,7 @@ htc_ns htc__attempt_deadline(const attempt *t)
 {
     if (t->phase == ATTEMPT_RUNNING) {
         htc_ns limit = t->wall_at < t->kill_at ? t->wall_at : t->kill_at;
+        limit = limit < t->signal_at ? limit : t->signal_at;
         return limit < t->back_at ? limit : t->back_at;
     }
     return t->phase == ATTEMPT_PAUSED_IN || t->phase == ATTEMPT_PAUSED_OUT ? t->retry_at : HTC_NEVER;

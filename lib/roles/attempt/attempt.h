@@ -6,6 +6,7 @@
 #include "core/codec.h"
 #include "core/util.h"
 #include "htcsched/work.h"
+#include "roles/attempt/io_pace.h"
 #include "roles/runtime/agent_wire.h"
 #include "htcsched/calls.h"
 
@@ -27,7 +28,7 @@ typedef enum attempt_order {
     ORDER_NONE,
     ORDER_CANCEL,    /* its user wants it no more */
     ORDER_WALL,      /* its wall-time limit */
-    ORDER_SUSPENDED, /* somebody stopped its process: end it, it is to run again */
+    ORDER_SUSPENDED, /* somebody stopped its process, or it does nothing: end it, it is to run again */
     ORDER_REVOKE,    /* it is not this holder's: drop it */
     ORDER_STOP,      /* the holder ends now: return it */
     ORDER_DRAIN,     /* the holder ends soon: return it if it has not begun */
@@ -38,15 +39,20 @@ typedef struct attempt {
     htc_attempt id;
     uint64_t    run; /* the holder's number for it, in calls */
     uint8_t     phase, order;
+    uint8_t     idle;   /* ORDER_SUSPENDED: because it did nothing */
     uint8_t     staged; /* the host has been asked for something: CLEAN is owed */
     uint32_t    compat;
     uint32_t    cores; /* slots that it takes; at least 1 */
     uint32_t    tries; /* of the staging under way */
+    uint32_t    waits; /* how often it has found no turn to stage */
+    htc_ns      trouble_at; /* the first trouble of the staging under way; 0: none */
     uint64_t    count; /* tasks of the job */
+    uint32_t    signal, signal_s; /* sent so many seconds ahead of the limit; 0: none */
     char        user[64];
     htc_bytes   task;                /* own copy */
     htc_ns      wall;                /* limit; 0: none */
     uint64_t    memory;              /* limit, for the words of an outcome */
+    htc_ns signal_at;
     htc_ns wall_at, kill_at, retry_at, back_at; /* limit reached; SIGKILL; pause over; not begun for too long. HTC_NEVER: no such time */
     htc_outcome outcome;
     uint8_t     tail[HTC_STDERR_TAIL_MAX];
@@ -74,6 +80,8 @@ struct attempt_holder {
     htc_status                failed; /* a call could not be added: the step answers this */
     htc_buf                   buf;
     uint32_t                  stage_retry;
+    io_pace                   pace; /* of all their staging */
+    uint8_t                   missing_is_final; /* nobody makes an input that is not there: the next try would not find it either */
     htc_ns                    retry_ns, kill_after_ns;
     char                      node[64];
 };
@@ -100,6 +108,8 @@ htc_status htc__attempt_task(attempt_holder *h, attempt *t, htc_bytes task);
 void htc__attempt_refuse(attempt_holder *h, attempt *t, htc_status status, int final, const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* ATTEMPT_WAITING only. ahead: a slot is about to be free; if it is not soon, the attempt is returned. 0: there is one. */
 void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead);
+/* ATTEMPT_STAGING_IN only: STAGE_IN has been answered, and is asked once more instead of being judged. */
+void htc__attempt_stage_again(attempt_holder *h, attempt *t);
 /* One that was begun ahead, and has not started: no slot is to be expected any more. It is taken back with the next htc__attempt_timer, or returned when it is
  * staged in. 1: so it is; 0: it has one. */
 int htc__attempt_recall(const attempt_holder *h, attempt *t);
@@ -107,7 +117,8 @@ void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order);
 void htc__attempt_result(attempt_holder *h, attempt *t, const htc_input *in); /* the host's answer to a call */
 /* Its process runs, at once or after a pause. 0: it is not asked to. */
 int    htc__attempt_started(attempt_holder *h, attempt *t);
-void   htc__attempt_stopped(attempt_holder *h, attempt *t); /* its process was stopped by a signal */
+/* HTC_EVENT_TASK_STOPPED: its process was stopped by a signal, or (idle) has done nothing for too long. It is ended to run again. */
+void   htc__attempt_stopped(attempt_holder *h, attempt *t, int idle);
 void   htc__attempt_timer(attempt_holder *h, attempt *t);
 htc_ns htc__attempt_deadline(const attempt *t);
 

@@ -42,9 +42,10 @@ typedef enum run_kind { RUN_NONE, RUN_SUBMIT, RUN_LOOK, RUN_CANCEL } run_kind;
 struct htc__batch {
     htc_env             env;
     const batch_system *system;
-    char               *user, *words, *log_dir;
-    uint32_t            nonce, steps;
+    char               *user, *words, *lines, *log_dir;
+    uint32_t            nonce, steps, running_max, queued_max;
     htc_ns              time_ns, drain_ns, period_ns, submit_every;
+    uint64_t            identity;
     uint64_t            submissions, runs; /* numbers given out */
     pilot              *pilots;
     uint32_t            count;
@@ -81,7 +82,7 @@ void htc__batch_words(htc_buf *words, const char *text)
 
 char htc__batch_last_number(htc_bytes printed, char number[HTC__BATCH_NAME_MAX])
 {
-    const char *p = printed.data, *end = p + printed.len;
+    const char *p = printed.len ? printed.data : "", *end = p + printed.len;
     size_t      n = 0;
     while (end > p && (end[-1] == '\n' || end[-1] == ' '))
         end--;
@@ -130,7 +131,7 @@ static void name_prefix(htc__batch *b)
 
 htc_status htc__batch_create(const htc_env *env, const htc__batch_options *o, htc__batch **out)
 {
-    static const batch_system *const all[] = { &htc__batch_slurm, &htc__batch_sge };
+    static const batch_system *const all[] = { &htc__batch_slurm, &htc__batch_sge, &htc__batch_emu };
     const batch_system              *system = NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         system = strcmp(all[i]->name, o->system) == 0 ? all[i] : system;
@@ -142,7 +143,10 @@ htc_status htc__batch_create(const htc_env *env, const htc__batch_options *o, ht
     b->env = *env;
     b->system = system;
     b->nonce = o->nonce;
+    b->identity = o->identity;
     b->steps = o->steps ? o->steps : 64;
+    b->running_max = o->running_max;
+    b->queued_max = o->queued_max;
     b->time_ns = o->time_ns;
     b->drain_ns = o->drain_ns;
     b->period_ns = o->period_ns ? o->period_ns : 6 * HTC_SECOND;
@@ -152,9 +156,10 @@ htc_status htc__batch_create(const htc_env *env, const htc__batch_options *o, ht
     htc_buf_init(&b->script, &b->env, (size_t)HTC__BATCH_AGENTS_MAX * (HTC__BATCH_WORDS_MAX + 64));
     b->user = htc__strdup(env, o->user);
     b->words = htc__strdup(env, o->words ? o->words : "");
+    b->lines = htc__strdup(env, o->lines ? o->lines : "");
     b->log_dir = htc__strdup(env, o->log_dir);
     b->pilots = htc__alloc(env, HTC__BATCH_AGENTS_MAX * sizeof *b->pilots);
-    if (!b->user || !b->words || !b->log_dir || !b->pilots) {
+    if (!b->user || !b->words || !b->lines || !b->log_dir || !b->pilots) {
         htc__batch_destroy(b);
         return HTC_ENOMEM;
     }
@@ -172,6 +177,7 @@ void htc__batch_destroy(htc__batch *b)
     htc__free(&env, b->pilots, HTC__BATCH_AGENTS_MAX * sizeof *b->pilots);
     htc__strfree(&env, b->user);
     htc__strfree(&env, b->words);
+    htc__strfree(&env, b->lines);
     htc__strfree(&env, b->log_dir);
     htc_buf_free(&b->argv);
     htc_buf_free(&b->script);
@@ -263,12 +269,49 @@ static htc_ns cancels_due(const htc__batch *b)
     return at;
 }
 
+/* How many more jobs may be there. */
+static uint32_t room_for_jobs(const htc__batch *b)
+{
+    uint32_t there = 0, waiting = 0, room = UINT32_MAX;
+    for (uint32_t i = 0; i < b->count; i++) {
+        there += b->pilots[i].state != PILOT_NEW;
+        waiting += b->pilots[i].state != PILOT_NEW && b->pilots[i].state != PILOT_RUNS;
+    }
+    if (b->running_max)
+        room = b->running_max > there ? b->running_max - there : 0;
+    uint32_t queue = b->queued_max > waiting ? b->queued_max - waiting : 0;
+    return b->queued_max && queue < room ? queue : room;
+}
+
 static htc_ns submit_due(const htc__batch *b)
 {
     for (uint32_t i = 0; i < b->count; i++)
         if (b->pilots[i].state == PILOT_NEW)
-            return b->gather_at > b->submit_at ? b->gather_at : b->submit_at;
+            return room_for_jobs(b) == 0 ? HTC_NEVER : b->gather_at > b->submit_at ? b->gather_at : b->submit_at;
     return HTC_NEVER;
+}
+
+/* Those for whom there is no room wait here, which nobody has been told yet. */
+static htc_ns keep_due(const htc__batch *b)
+{
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->pilots[i].state == PILOT_NEW && !b->pilots[i].told && room_for_jobs(b) == 0)
+            return b->gather_at;
+    return HTC_NEVER;
+}
+
+static void keep_back(htc__batch *b, htc_ns now)
+{
+    if (keep_due(b) > now)
+        return;
+    for (uint32_t i = 0; i < b->count; i++) {
+        pilot *p = &b->pilots[i];
+        if (p->state != PILOT_NEW || p->told)
+            continue;
+        p->told = 1;
+        tell(b, p, HTC__BATCH_LAUNCHED, "no job yet");
+        tell(b, p, HTC__BATCH_WAITS, "as many jobs are there as the site allows");
+    }
 }
 
 static htc_ns look_due(const htc__batch *b)
@@ -295,9 +338,8 @@ static htc_ns expiry_due(const htc__batch *b)
 
 htc_ns htc__batch_deadline(const htc__batch *b)
 {
-    if (b->run != RUN_NONE)
-        return expiry_due(b);
-    return earlier(expiry_due(b), next_command(b));
+    htc_ns at = earlier(expiry_due(b), keep_due(b));
+    return b->run != RUN_NONE ? at : earlier(at, next_command(b));
 }
 
 static void begin(htc__batch *b, run_kind kind)
@@ -337,14 +379,16 @@ static void put(htc_buf *b, const char *text)
 /* Those that wait with as many cores as the first of them. */
 static void submit(htc__batch *b)
 {
-    uint32_t count = 0, cores = 0;
+    uint32_t count = 0, cores = 0, room = room_for_jobs(b);
     char     text[64], name[64];
     begin(b, RUN_SUBMIT);
     b->run_submission = ++b->submissions;
-    put(&b->script, "#!/bin/sh\ncase \"$");
+    put(&b->script, "#!/bin/sh\n");
+    put(&b->script, b->lines);
+    put(&b->script, "case \"$");
     put(&b->script, b->system->index_variable);
     put(&b->script, "\" in\n");
-    for (uint32_t i = 0; i < b->count && count < b->steps; i++) {
+    for (uint32_t i = 0; i < b->count && count < b->steps && count < room; i++) {
         pilot *p = &b->pilots[i];
         if (p->state != PILOT_NEW || (cores && p->cores != cores))
             continue;
@@ -377,6 +421,7 @@ static void expire(htc__batch *b, htc_ns now)
 int htc__batch_command(htc__batch *b, htc_ns now, htc__batch_run *out)
 {
     expire(b, now);
+    keep_back(b, now);
     if (b->run != RUN_NONE || next_command(b) > now)
         return 0;
     b->now_at = now;
@@ -428,10 +473,11 @@ static void submitted(htc__batch *b, int exit_code, htc_bytes printed, htc_bytes
         p->state = ok ? PILOT_SENT : PILOT_UNSURE;
         if (!ok)
             continue;
-        p->told = 1;
         b->system->element(p->job, job, p->index + b->system->first_index);
         snprintf(name, sizeof name, "%s job %s", b->system->name, p->job);
-        tell(b, p, HTC__BATCH_LAUNCHED, name);
+        if (!p->told)
+            tell(b, p, HTC__BATCH_LAUNCHED, name);
+        p->told = 1;
     }
 }
 
@@ -612,11 +658,11 @@ int htc__batch_next_event(htc__batch *b, htc__batch_event *out)
 
 /* ---- what outlives the process ---- */
 
-/* htc-batch 1 NONCE SUBMISSIONS, then a line for each agent: submission, index, cores, agent. */
+/* htc-batch 2 NONCE SUBMISSIONS IDENTITY, then a line for each agent: submission, index, cores, agent. Version 1 had no identity. */
 void htc__batch_journal(const htc__batch *b, htc_buf *out)
 {
     char line[128];
-    snprintf(line, sizeof line, "htc-batch 1 %08" PRIx32 " %" PRIu64 "\n", b->nonce, b->submissions);
+    snprintf(line, sizeof line, "htc-batch 2 %08" PRIx32 " %" PRIu64 " %016" PRIx64 "\n", b->nonce, b->submissions, b->identity);
     put(out, line);
     for (uint32_t i = 0; i < b->count; i++) {
         const pilot *p = &b->pilots[i];
@@ -627,9 +673,25 @@ void htc__batch_journal(const htc__batch *b, htc_buf *out)
     }
 }
 
+static htc_status recover_head(htc__batch *b, const char *line)
+{
+    uint32_t nonce = 0;
+    uint64_t submissions = 0, identity = 0;
+    int      n = 0, old = sscanf(line, "htc-batch 1 %8" SCNx32 " %" SCNu64 "%n", &nonce, &submissions, &n) == 2 && line[n] == '\0';
+    if (!old && (sscanf(line, "htc-batch 2 %8" SCNx32 " %" SCNu64 " %16" SCNx64 "%n", &nonce, &submissions, &identity, &n) != 3 || line[n]))
+        return HTC_EFORMAT;
+    if (identity && b->identity && identity != b->identity)
+        return HTC_EEXISTS;
+    b->identity = b->identity ? b->identity : identity;
+    b->nonce = nonce;
+    b->submissions = submissions;
+    name_prefix(b);
+    return HTC_OK;
+}
+
 htc_status htc__batch_recover(htc__batch *b, htc_bytes journal, uint64_t agents[HTC__BATCH_AGENTS_MAX], uint32_t *count)
 {
-    const char *p = journal.data, *last = p + journal.len;
+    const char *p = journal.len ? journal.data : "", *last = p + journal.len;
     int         n = 0, first = 1;
     *count = 0;
     while (p < last) {
@@ -642,12 +704,14 @@ htc_status htc__batch_recover(htc__batch *b, htc_bytes journal, uint64_t agents[
         memcpy(line, p, len);
         line[len] = '\0';
         p = stop + 1;
-        if (first && sscanf(line, "htc-batch 1 %8" SCNx32 " %" SCNu64 "%n", &b->nonce, &b->submissions, &n) == 2 && line[n] == '\0') {
+        if (first) {
+            htc_status status = recover_head(b, line);
+            if (status != HTC_OK)
+                return status;
             first = 0;
-            name_prefix(b);
             continue;
         }
-        if (first || b->count == HTC__BATCH_AGENTS_MAX ||
+        if (b->count == HTC__BATCH_AGENTS_MAX ||
             sscanf(line, "%" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64 "%n", &x.submission, &x.index, &x.cores, &x.agent, &n) != 4 || line[n] != '\0')
             return HTC_EFORMAT;
         if (!(x.command = htc__strdup(&b->env, "")))

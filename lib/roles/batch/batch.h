@@ -1,6 +1,7 @@
 /* Agents as jobs of a batch system.
  *
- *   new         launched; in no job yet                       gathered for a moment, for one array job is cheaper than many jobs
+ *   new         launched; in no job yet                       gathered for a moment, for one array job is cheaper than many jobs; kept while there are as
+ *                                                             many jobs as may be
  *   submitting  the command that submits its job runs          it may be known there from now on, whatever the command says
  *   unsure      that command failed, or said nothing sensible  the next look decides: known there, or refused
  *   sent        its job is accepted, and was not seen yet
@@ -28,16 +29,20 @@
 typedef struct htc__batch htc__batch;
 
 typedef struct htc__batch_options {
-    const char *system;    /* "slurm", "sge" */
+    const char *system;    /* "slurm", "sge", "emu" */
     uint32_t    nonce;     /* of the directory: by it jobs of this one are told from those of others; kept in the journal */
+    uint64_t    identity;  /* of the directory: another one than that of a copy of it; kept in the journal; 0: not known */
     const char *user;      /* as the batch system calls who submits; copied */
     const char *words;     /* more words for the command that submits, separated by blanks; copied; NULL: none */
+    const char *lines;     /* of the script that is submitted, after its first: options of the batch system; copied; NULL: none */
     const char *log_dir;   /* where jobs leave what they print; copied */
     uint32_t    steps;     /* agents in one job at most; 0: 64 */
     uint32_t    submits_per_s; /* at most; 0: 1 */
     htc_ns      time_ns;   /* wall time that is asked for; 0: none is named */
     htc_ns      drain_ns;  /* before its end an agent begins nothing more; 0: a tenth of it */
     htc_ns      period_ns; /* between two looks; 0: 6 s */
+    uint32_t    running_max; /* jobs at most that are there, running or waiting; 0: any number. More agents wait here, and it is told that they wait */
+    uint32_t    queued_max;  /* jobs at most that wait there; 0: any number */
 } htc__batch_options;
 
 /* HTC_EUNSUPPORTED: no such batch system. */
@@ -84,7 +89,8 @@ typedef struct htc__batch_event {
 int htc__batch_next_event(htc__batch *b, htc__batch_event *out);
 
 void htc__batch_journal(const htc__batch *b, htc_buf *out);
-/* Before anything else. agents: those that may be there; NULL: not wanted. HTC_EFORMAT: no journal. */
+/* Before anything else. agents: those that may be there; NULL: not wanted. HTC_EFORMAT: no journal. HTC_EEXISTS: it is that of another directory, of which this one is
+ * a copy: its jobs are not ours, and we have the nonce that we were given. */
 htc_status htc__batch_recover(htc__batch *b, htc_bytes journal, uint64_t agents[HTC__BATCH_AGENTS_MAX], uint32_t *count);
 
 /* ---- one batch system: its commands, and what they print ---- */
@@ -121,7 +127,12 @@ typedef struct batch_system {
     htc_status (*read_look)(htc_bytes printed, const char *prefix, void (*row)(void *ctx, const batch_row *row), void *ctx);
 } batch_system;
 
-extern const batch_system htc__batch_slurm, htc__batch_sge;
+extern const batch_system htc__batch_slurm, htc__batch_sge, htc__batch_emu;
+
+/* Of Slurm, and of what prints as it does. */
+void       htc__batch_slurm_element(char name[HTC__BATCH_NAME_MAX], const char *job, uint32_t index);
+htc_status htc__batch_slurm_submitted(htc_bytes printed, char job[HTC__BATCH_NAME_MAX]);
+htc_status htc__batch_slurm_look(htc_bytes printed, const char *prefix, void (*tell)(void *ctx, const batch_row *row), void *ctx);
 
 /* A word of argv; words from a text, separated by blanks. */
 void htc__batch_word(htc_buf *words, const char *word);

@@ -36,13 +36,13 @@ static void cancel(htc_buf *words)
     htc__batch_words(words, "scancel --quiet");
 }
 
-static void element(char name[HTC__BATCH_NAME_MAX], const char *job, uint32_t index)
+void htc__batch_slurm_element(char name[HTC__BATCH_NAME_MAX], const char *job, uint32_t index)
 {
     snprintf(name, HTC__BATCH_NAME_MAX, "%.40s_%" PRIu32, job, index);
 }
 
 /* "JOB" or "JOB;CLUSTER", behind what a site's plugins may say. */
-static htc_status read_submitted(htc_bytes printed, char job[HTC__BATCH_NAME_MAX])
+htc_status htc__batch_slurm_submitted(htc_bytes printed, char job[HTC__BATCH_NAME_MAX])
 {
     char behind = htc__batch_last_number(printed, job);
     return job[0] && (behind == '\0' || behind == ';') ? HTC_OK : HTC_EFORMAT;
@@ -126,9 +126,9 @@ static int read_line(char *line, const char *prefix, batch_row *row, int *ours)
 }
 
 /* A job of somebody whose name has a line break, or is very long, is no reason to see none: what is no row is passed over, as long as there are rows. */
-static htc_status read_look(htc_bytes printed, const char *prefix, void (*tell)(void *ctx, const batch_row *row), void *ctx)
+htc_status htc__batch_slurm_look(htc_bytes printed, const char *prefix, void (*tell)(void *ctx, const batch_row *row), void *ctx)
 {
-    const char *p = printed.data, *end = p + printed.len;
+    const char *p = printed.len ? printed.data : "", *end = p + printed.len;
     char        line[512];
     uint64_t    good = 0, bad = 0;
     while (p < end) {
@@ -153,4 +153,4 @@ static htc_status read_look(htc_bytes printed, const char *prefix, void (*tell)(
 }
 
 const batch_system htc__batch_slurm = { .name = "slurm", .index_variable = "SLURM_ARRAY_TASK_ID", .submit = submit, .look = look, .cancel = cancel,
-                                        .element = element, .read_submitted = read_submitted, .read_look = read_look };
+                                        .element = htc__batch_slurm_element, .read_submitted = htc__batch_slurm_submitted, .read_look = htc__batch_slurm_look };

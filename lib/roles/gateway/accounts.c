@@ -27,10 +27,18 @@ user *htc__gw_user_new(htc_gateway *gw, const char *name)
     u->weight = 1;
     u->created = u->tokens_from = gw->wall;
     u->uid = u->gid = HTC_NO_UID;
+    u->quota.room = QUOTA_NONE;
     HASH_ADD_STR(gw->users, name, u);
     if (!u->hh.tbl)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a user");
     return u;
+}
+
+void htc__gw_user_free(htc_gateway *gw, user *u)
+{
+    if (u->denied_until)
+        htc__free(&gw->env, u->denied_until, gw->n_sites * sizeof *u->denied_until);
+    htc__free(&gw->env, u, sizeof *u);
 }
 
 /* Letters, digits, '.', '_' and '-', not first a '.' or '-', at most 32: fit for a file name and an environment variable. */
@@ -69,6 +77,8 @@ static void user_saved(void *role, void *ctx, const htc_kv_result *r)
     htc_gateway *gw = role;
     change ch = *(change *)ctx;
     change_over(gw, ctx);
+    if (!ch.create && htc__gw_fenced(gw, r))
+        return;
     if (r->status != HTC_OK) {
         if (r->status == HTC_MISMATCH)
             htc__gw_req_fail(gw, ch.q, HTC_EEXISTS, "htc user set changes one", "user %s exists already", ch.name);
@@ -119,9 +129,9 @@ static void save_change(htc_gateway *gw, change *ch)
     snprintf(u.verifier, sizeof u.verifier, "%s", ch->verifier);
     htc__gw_record_user_write(&gw->scratch, &u);
     key k = htc__gw_key_user(ch->name);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = htc__gw_key_bytes(&k),
-                                   .value = htc__gw_record_bytes(gw, &gw->scratch) }, 1, user_saved, ch);
+    htc_kv_request rq = htc__gw_write_op(gw, &k, htc__gw_record_bytes(gw, &gw->scratch), old ? old->version : 0);
+    rq.op = ch->create ? HTC_KV_CAS_VERSION : rq.op;
+    htc__gw_ask_write(gw, &rq, user_saved, ch);
 }
 
 static void password_hashed(void *role, void *ctx, htc_status status, htc_bytes body)
@@ -368,7 +378,7 @@ static void log_in(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_EINVAL, "", "login needs a name and a password");
         return;
     }
-    request *refused = htc__logins_add(&gw->logins, q, q->uid, name, gw->now);
+    request *refused = htc__logins_add(&gw->logins, q, q->caller, name, gw->now);
     if (refused)
         htc__gw_req_fail(gw, refused, HTC_EBUSY, "try again in a moment", "too many logins are waiting");
     htc__gw_logins_go(gw);

@@ -21,7 +21,7 @@
 #define EDGE_BYTES 10 /* u64 parent, u8 rule, u8 outcome */
 #define NAMED_MAX  4  /* edges that a sentence names */
 
-static const char *const rule_names[AFTER_RULES] = { "ok", "any", "failed" };
+static const char *const rule_names[AFTER_RULES] = { "ok", "any", "failed", "end" };
 static const char *const outcome_names[PARENT_OUTCOMES] = { "", "ok", "failed", "cancelled", "gone" };
 
 /* ---- one edge ---- */
@@ -35,6 +35,8 @@ int htc__gw_edge_is_met(const edge *e)
         return e->outcome != PARENT_OPEN;
     case AFTER_FAILED:
         return e->outcome == PARENT_FAILED || e->outcome == PARENT_CANCELLED;
+    case AFTER_END:
+        return e->outcome != PARENT_OPEN && e->outcome != PARENT_GONE;
     case AFTER_RULES:
         break;
     }
@@ -86,11 +88,11 @@ void htc__gw_edges_write(htc_buf *b, const job *j)
     }
 }
 
-void htc__gw_edges_read(htc_reader *r, job *j)
+void htc__gw_edges_read(htc_reader *r, job *j, uint32_t least)
 {
     uint32_t  n = htc_get_u8(r);
     htc_bytes bytes = htc_get_raw(r, (size_t)n * EDGE_BYTES);
-    if (n == 0 || n > AFTER_MAX)
+    if (n < least || n > AFTER_MAX)
         htc_reader_fail(r);
     for (uint32_t i = 0; i < n && r->status == HTC_OK; i++) {
         edge e = edge_in(bytes, i);
@@ -217,12 +219,14 @@ static void cancel(htc_gateway *gw, job *j)
 }
 
 /* Of a job that was cancelled for another reason the outcomes stay as they were: what is in its record is that reason. */
-static void settle(htc_gateway *gw, edge *e, uint8_t outcome)
+static void settle(htc_gateway *gw, edge *e, uint8_t outcome, const job *parent)
 {
     job *j = e->job;
     if (e->outcome != PARENT_OPEN || j->cancelled || j->finished)
         return;
     e->outcome = outcome;
+    if (e->rule == AFTER_END && parent)
+        htc__gw_end_note(j, parent);
     j->edges_late |= j->id != 0; /* its record is written already, or is on its way */
     if (!j->open)
         return;
@@ -240,7 +244,7 @@ void htc__gw_parent_ended(htc_gateway *gw, const job *j)
     if (!w)
         return;
     DL_FOREACH(w->edges, e)
-    settle(gw, e, outcome);
+    settle(gw, e, outcome, j);
 }
 
 void htc__gw_edges_written(htc_gateway *gw, job *j)
@@ -314,7 +318,7 @@ static void look_missing(htc_gateway *gw, looking *l)
             newest_known, l);
         return;
     }
-    settle(gw, &l->job->edges[l->at++], PARENT_GONE);
+    settle(gw, &l->job->edges[l->at++], PARENT_GONE, NULL);
     look_next(gw, l);
 }
 
@@ -326,21 +330,22 @@ static void parent_read(void *role, void *ctx, const htc_kv_result *r)
     char         owner[NAME_MAX_BYTES];
     job          parent;
     memset(&parent, 0, sizeof parent);
-    if (r->status == HTC_ENOTFOUND && e->outcome == PARENT_OPEN) {
+    int absent = r->status == HTC_ENOTFOUND || (r->status == HTC_OK && htc__gw_record_job_void(r->value));
+    if (absent && e->outcome == PARENT_OPEN) {
         look_missing(gw, l);
         return;
     }
     htc_status status = r->status == HTC_ENOTFOUND ? HTC_OK : r->status;
-    if (r->status == HTC_OK && htc__gw_record_job_read(r->value, &parent, owner) != HTC_OK)
+    if (r->status == HTC_OK && !absent && htc__gw_record_job_read(r->value, &parent, owner) != HTC_OK)
         status = HTC_ECORRUPT;
-    else if (r->status == HTC_OK && strcmp(owner, l->job->user->name) != 0)
-        status = HTC_EDENIED;
+    else if (r->status == HTC_OK && !absent && strcmp(owner, l->job->user->name) != 0)
+        status = HTC_EMPTY; /* as if it were removed: of another user's nothing is told */
     if (status != HTC_OK) {
         look_ends(gw, l, status, e->parent);
         return;
     }
     if (parent.finished)
-        settle(gw, e, outcome_of(&parent));
+        settle(gw, e, outcome_of(&parent), &parent);
     l->at++;
     look_next(gw, l);
 }
@@ -351,7 +356,7 @@ static void look_next(htc_gateway *gw, looking *l)
         const edge *e = &l->job->edges[l->at];
         const job  *parent = htc__gw_job(gw, e->parent);
         if (parent && parent->user != l->job->user) {
-            look_ends(gw, l, HTC_EDENIED, e->parent);
+            look_ends(gw, l, HTC_EMPTY, e->parent);
             return;
         }
         if (parent || e->outcome != PARENT_OPEN || (!l->ask && HTC__BROKEN(after_not_looked)))
@@ -387,9 +392,9 @@ static int parse_edge(const json_t *said, edge *e)
     if (!json_is_integer(id) || json_integer_value(id) < 1 || !rule)
         return 0;
     *e = (edge){ .parent = (uint64_t)json_integer_value(id) };
-    while (e->rule < AFTER_RULES && strcmp(rule, rule_names[e->rule]) != 0)
+    while (e->rule < AFTER_END && strcmp(rule, rule_names[e->rule]) != 0)
         e->rule++;
-    return e->rule < AFTER_RULES;
+    return e->rule < AFTER_END;
 }
 
 static int is_among(const job *j, const edge *e)
@@ -458,7 +463,7 @@ static void say(char *text, size_t cap, const char *format, ...)
 int htc__gw_edges_why(const job *j, char *text, size_t cap)
 {
     static const char *const wanted[AFTER_RULES] = { "to end with every task done", "to end",
-                                                     "to end otherwise than well" };
+                                                     "to end otherwise than well", "to end" };
     uint32_t                 open_edges = 0;
     text[0] = '\0';
     if (!j->waits || j->cancelled)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
+#include "roles/gateway/nodes_closed.h"
 
 #define LEAVE_WITHIN (10 * HTC_SECOND) /* of being told; then it is ended */
 #define RESTS_MAX    16                /* heartbeats at most that an agent may leave out */
@@ -115,12 +116,14 @@ void htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
 
 /* ---- launch ---- */
 
-/* launched: when it was. What was launched before the pause began says nothing new by failing too. */
-static void launch_failed(htc_gateway *gw, site *s, htc_ns launched, const char *why)
+/* It was refused, held or did not come. What was launched before the pause began says nothing new by failing too. */
+static void launch_failed(htc_gateway *gw, const agent *a, const char *why)
 {
+    site  *s = &gw->sites[a->site];
     htc_ns pause = gw->options.relaunch_backoff_ns;
+    a->user->held_agents++;
     s->launches_failed++;
-    if (s->failures && launched <= s->failed)
+    if (s->failures && a->launched <= s->failed)
         return;
     s->failed = gw->now;
     for (uint32_t i = 0; i < s->failures && pause < 300 * HTC_SECOND; i++)
@@ -166,14 +169,19 @@ void htc__gw_agent_launched(htc_gateway *gw, agent *a, htc_status status, htc_by
         snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 90 ? (int)body.len : 90,
                  body.len ? (const char *)body.data : "");
         if (status == HTC_EDENIED) { /* of this user, and no fault of the site */
-            a->user->denied_at = a->site;
-            a->user->denied_until = gw->now + 60 * HTC_SECOND;
+            if (!a->user->denied_until)
+                a->user->denied_until = htc__alloc(&gw->env, gw->n_sites * sizeof *a->user->denied_until);
+            if (!a->user->denied_until) {
+                htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting that a site refuses a user");
+                return;
+            }
+            a->user->denied_until[a->site] = gw->now + 60 * HTC_SECOND;
             htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("site", gw->sites[a->site].name), HTC__TEXT("user", a->user->name)),
                           "site %s does not run tasks of %s: %s -> asked again in 60 s", gw->sites[a->site].name, a->user->name, body.len ? why : htc_strerror(status));
             htc__gw_agent_gone(gw, a, "its site does not run tasks of this user");
             return;
         }
-        launch_failed(gw, &gw->sites[a->site], a->launched, body.len ? why : htc_strerror(status));
+        launch_failed(gw, a, body.len ? why : htc_strerror(status));
         htc__gw_agent_gone(gw, a, "it could not be launched");
         return;
     }
@@ -223,6 +231,12 @@ static void noted(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     agent *a = htc__gw_agent(gw, *(uint64_t *)ctx);
+    if (htc__gw_fenced(gw, r))
+        return;
+    if (a && r->status == HTC_OK)
+        a->version = r->version;
+    else if (r->status == HTC_OK)
+        htc__gw_delete_of(gw, htc__gw_key_agent(*(uint64_t *)ctx), r->version);
     if (!a || a->state != AGENT_SUBMITTED || r->status != HTC_OK) {
         htc_runtime_context_free(gw->runtime, ctx);
         if (a && a->state == AGENT_SUBMITTED)
@@ -278,9 +292,7 @@ uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uin
     gw->sites[site_index].launched++;
     key k = htc__gw_key_agent(id);
     htc__gw_record_agent_write(&gw->scratch, a);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
-                    1, noted, ctx);
+    htc__gw_write(gw, k, htc__gw_record_bytes(gw, &gw->scratch), 0, noted, ctx);
     return a->n_slots;
 }
 
@@ -290,7 +302,7 @@ void htc__gw_agent_ended(htc_gateway *gw, agent *a, const char *how)
     snprintf(why, sizeof why, "its process has ended%s%s", how[0] ? ": " : "", how);
     htc__text_clean(why);
     if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
-        launch_failed(gw, &gw->sites[a->site], a->launched, "an agent ended before it registered (see its log)");
+        launch_failed(gw, a, "an agent ended before it registered (see its log)");
     htc__gw_agent_gone(gw, a, why);
 }
 
@@ -324,24 +336,28 @@ static void watch(htc_gateway *gw, const agent *a, uint32_t pid)
 void htc__gw_agent_adopt(htc_gateway *gw, agent *a)
 {
     assert(gw->phase == PHASE_RECOVERING);
-    a->state = AGENT_UNKNOWN;
+    a->state = a->given_up ? AGENT_LOST : AGENT_UNKNOWN;
     a->noted = a->want = a->n_slots;
     gw->claims = a->claim > gw->claims ? a->claim : gw->claims;
     a->heard = a->launched = a->since = gw->now;
     if (seat(gw, a) && a->handle_len && !gw->sites[a->site].joins)
         watch(gw, a, 0);
+    if (a->given_up)
+        htc__gw_agent_end_process(gw, a);
 }
 
 /* ---- the end of an agent ---- */
 
-/* What they reserved stays reserved until the process of the agent is gone. */
+/* What they reserved and took stays so until the process of the agent is gone. */
 static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
 {
     while (a->n_held) {
         htc_attempt at = a->held[a->n_held - 1].attempt;
+        uint64_t    leader = a->held[a->n_held - 1].member ? htc__gw_gang_leader(gw, &at) : a->id;
         assert(a->n_held > 0);
         a->held_slots -= a->held[--a->n_held].slots;
-        htc__gw_task_lost(gw, &at, a->id, why);
+        htc__gw_taken_owe(a, a->held[a->n_held].taken);
+        htc__gw_task_lost(gw, &at, leader, why);
     }
     htc_buf_clear(&a->last_grant);
     a->grant_pending = 0;
@@ -361,15 +377,42 @@ void htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
     lose_tasks(gw, a, why);
     unbind(gw, a);
     htc__gw_memory_reserve(gw, a);
+    htc__gw_taken_settle(gw, a);
     htc__gw_agent_counts(gw, a, -1);
     htc__gw_slots_leave(gw, a);
     HASH_DEL(gw->agents, a);
-    htc__gw_delete(gw, htc__gw_key_agent(a->id));
+    if (!a->saving) /* else when that is answered */
+        htc__gw_delete_of(gw, htc__gw_key_agent(a->id), a->version);
     htc__log_with(&gw->env, HTC_LOG_DEBUG,
                   HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("user", a->user->name), HTC__TEXT("why", why)),
                   "agent %llu of %s is gone: %s", (unsigned long long)a->id, a->user->name, why);
     agent_free(gw, a);
     htc__gw_reallocate_soon(gw);
+}
+
+void htc__gw_agent_end_process(htc_gateway *gw, agent *a)
+{
+    a->ending = 0;
+    a->since = gw->now;
+    if (gw->sites[a->site].joins) {
+        htc__gw_joined_kill(gw, a);
+    } else if (a->handle_len) {
+        htc_buf_clear(&gw->scratch);
+        htc_put_u64(&gw->scratch, a->id);
+        htc_put_bytes(&gw->scratch, (htc_bytes){ a->handle, a->handle_len });
+        htc_runtime_call(gw->runtime, HTC_CALL_KILL_AGENT, htc_buf_bytes(&gw->scratch), NULL, NULL);
+    }
+}
+
+/* Another gateway may go on with it, and give it tasks, as long as its record does not say that it is lost. */
+static void end_later(htc_gateway *gw, agent *a)
+{
+    if (!htc__gw_shared(gw) || a->one_slot) {
+        htc__gw_agent_end_process(gw, a);
+        return;
+    }
+    a->ending = a->given_up = 1;
+    htc__gw_agent_save(gw, a);
 }
 
 void htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
@@ -386,14 +429,7 @@ void htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
     unbind(gw, a);
     if (peer)
         htc_runtime_close(gw->runtime, peer, HTC_ETIMEDOUT);
-    if (gw->sites[a->site].joins) {
-        htc__gw_joined_kill(gw, a);
-    } else if (a->handle_len) {
-        htc_buf_clear(&gw->scratch);
-        htc_put_u64(&gw->scratch, a->id);
-        htc_put_bytes(&gw->scratch, (htc_bytes){ a->handle, a->handle_len });
-        htc_runtime_call(gw->runtime, HTC_CALL_KILL_AGENT, htc_buf_bytes(&gw->scratch), NULL, NULL);
-    }
+    end_later(gw, a);
     htc__gw_reallocate_soon(gw);
 }
 
@@ -406,7 +442,7 @@ void htc__gw_agent_cancel(htc_gateway *gw, agent *a, const char *why)
                   "agent %llu of %s: %s -> it is taken out of the queue", (unsigned long long)a->id, a->user->name, why);
     set_state(gw, a, AGENT_LOST);
     set_reason(a, why);
-    htc__gw_joined_kill(gw, a);
+    end_later(gw, a);
 }
 
 /* The newest one that has not begun; at: of that site, or of any (n_sites). */
@@ -436,6 +472,8 @@ uint64_t htc__gw_agents_yield(htc_gateway *gw, user *u, uint64_t most)
 {
     uint64_t given = 0, slots;
     agent   *a;
+    if (htc__gw_reserved_user(gw, u))
+        return 0;
     while (u->agents + u->waits > u->ra && given < most && (a = newest_waiting(gw, u, gw->n_sites, &slots)) && u->agents + u->waits - a->n_slots >= u->ra) {
         given += a->n_slots;
         htc__gw_agent_cancel(gw, a, "its slots are another user's now");
@@ -503,12 +541,16 @@ static void heard_from(htc_gateway *gw, agent *a)
     a->suspected = 0;
 }
 
-/* Agents of other hosts are told where the store is. */
+/* Agents of other hosts are told where the store is, and where they may store outputs. */
 static void welcome(htc_gateway *gw, uint32_t peer, htc_status status, const agent *a)
 {
     htc_agent_welcome m = { .status = status, .heartbeat_ns = gw->options.heartbeat_ns, .lost_after_ns = gw->options.lost_after_ns };
     if (a && gw->sites[a->site].joins)
         memcpy(m.store, gw->store_join, strnlen(gw->store_join, sizeof m.store - 1));
+    if (a && gw->sites[a->site].joins && a->speaks >= HTC_WIRE_VERSION_OUTPUTS) {
+        memcpy(m.outputs, gw->outputs, sizeof m.outputs);
+        memcpy(m.outputs_id, gw->outputs_id, sizeof m.outputs_id);
+    }
     htc_agent_welcome_write(&gw->scratch, &m);
     htc_runtime_send(gw->runtime, peer, &gw->scratch);
 }
@@ -552,9 +594,13 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
         htc_runtime_close(gw->runtime, old, HTC_ECLOSED);
     }
     a->peer = c->peer;
+    a->speaks = c->speaks;
     c->agent = a->id;
     heard_from(gw, a);
     snprintf(a->node, sizeof a->node, "%s", m->node);
+    a->kind.n = 0;
+    htc__machine_add(&a->kind, &c->machine);
+    htc__machine_add(&gw->sites[a->site].kinds, &c->machine);
     htc__gw_node_seen(gw, a->node);
     if (!a->handle_len && c->info.pid && !gw->sites[a->site].joins)
         watch(gw, a, c->info.pid);
@@ -562,16 +608,29 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
         a->grant = m->last_grant; /* of a gateway before this one */
     if (a->state < AGENT_READY) {
         site *s = &gw->sites[a->site];
+        char  unsuited[160];
         if (a->state < AGENT_UNKNOWN)
             s->start_ns = s->start_ns ? (3 * s->start_ns + (gw->now - a->launched)) / 4 : gw->now - a->launched;
         set_state(gw, a, AGENT_READY);
-        gw->sites[a->site].failures = 0;
-        if (gw->sites[a->site].not_before != HTC_NEVER)
-            gw->sites[a->site].reason[0] = '\0';
+        if (htc__gw_node_closed(gw, a->node)) {
+            char why[128];
+            snprintf(why, sizeof why, "an agent began on node %.60s, which is out of service", a->node);
+            launch_failed(gw, a, why);
+        } else if (htc__gw_agent_is_unsuited(gw, a, unsuited, sizeof unsuited)) {
+            launch_failed(gw, a, unsuited); /* the next one may begin on the same node: not at once */
+        } else {
+            s->failures = 0;
+            if (s->not_before != HTC_NEVER && !s->disk_failed)
+                s->reason[0] = '\0';
+        }
+        if (!s->joins)
+            snprintf(s->node, sizeof s->node, "%s", a->node);
         if (gw->shutdown)
             htc__gw_agents_stop(gw, gw->stop_now);
     }
     welcome(gw, c->peer, HTC_OK, a);
+    if (htc__gw_node_closed(gw, a->node))
+        htc__gw_node_leave(gw, a);
     htc__gw_slots_greet(gw, a, m->slots);
     if (m->seq >= a->hb_seq) {
         htc_heartbeat beat = { .agent = a->id, .seq = m->seq, .last_grant = m->last_grant, .held = m->held };
@@ -593,6 +652,8 @@ static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
         site *s = &gw->sites[a->site];
         if (s->not_before != HTC_NEVER)
             s->not_before = gw->now + 10 * HTC_SECOND;
+        if (m->status == HTC_ENOSPC)
+            s->disk_failed = gw->now;
         snprintf(s->reason, sizeof s->reason, "%.150s", m->reason);
         htc__text_clean(s->reason);
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("site", s->name), HTC__STATUS(m->status)),
@@ -600,6 +661,16 @@ static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
                       (unsigned long long)a->id, m->reason, htc_status_name(m->status), s->name);
     }
     htc__gw_reallocate_soon(gw);
+}
+
+static void outputs_said(htc_gateway *gw, agent *a, const htc_agent_outputs *m)
+{
+    const char *at = gw->sites[a->site].name;
+    a->outputs = m->status == HTC_OK ? OUTPUTS_SHARED : OUTPUTS_THERE;
+    snprintf(a->outputs_why, sizeof a->outputs_why, "%.159s", m->status == HTC_OK ? "" : m->text);
+    if (m->status != HTC_OK)
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("site", at), HTC__STATUS(m->status)),
+                      "agent %llu of site %s cannot store outputs here: %s -> they stay there, and are asked for", (unsigned long long)a->id, at, a->outputs_why);
 }
 
 /* Messages too large for the stack live in the heap while they are read. */
@@ -612,6 +683,9 @@ typedef union message {
     htc_give_back   give_back;
     htc_bye         bye;
     htc_slots_held  slots;
+    htc_content_want want;
+    htc_agent_outputs outputs;
+    htc_gang_word   word;
 } message;
 
 static htc_status read_message(uint16_t type, htc_reader *r, message *m, uint64_t *id)
@@ -626,6 +700,9 @@ static htc_status read_message(uint16_t type, htc_reader *r, message *m, uint64_
     case HTC_WIRE_GIVE_BACK: status = htc_give_back_read(r, &m->give_back); *id = m->give_back.agent; break;
     case HTC_WIRE_BYE: status = htc_bye_read(r, &m->bye); *id = m->bye.agent; break;
     case HTC_WIRE_SLOTS_HELD: status = htc_slots_held_read(r, &m->slots); *id = m->slots.agent; break;
+    case HTC_WIRE_CONTENT_WANT: status = htc_content_want_read(r, &m->want); *id = m->want.agent; break;
+    case HTC_WIRE_AGENT_OUTPUTS: status = htc_agent_outputs_read(r, &m->outputs); *id = m->outputs.agent; break;
+    case HTC_WIRE_GANG_WORD: status = htc_gang_word_read(r, &m->word); *id = m->word.agent; break;
     default: break;
     }
     return status;
@@ -655,6 +732,9 @@ static void act(htc_gateway *gw, conn *c, agent *a, uint16_t type, message *m)
     case HTC_WIRE_GIVE_BACK: htc__gw_give_back(gw, a, c->peer, &m->give_back); break;
     case HTC_WIRE_BYE: bye(gw, a, &m->bye); break;
     case HTC_WIRE_SLOTS_HELD: htc__gw_slots_heard(gw, a, &m->slots); break;
+    case HTC_WIRE_CONTENT_WANT: htc__gw_content_want(gw, a, &m->want); break;
+    case HTC_WIRE_AGENT_OUTPUTS: outputs_said(gw, a, &m->outputs); break;
+    case HTC_WIRE_GANG_WORD: htc__gw_gang_word(gw, a, &m->word); break;
     default: break;
     }
 }
@@ -724,7 +804,7 @@ static void check_one(htc_gateway *gw, agent *a)
     case AGENT_SUBMITTED:
     case AGENT_STARTING:
         if (age > gw->options.launch_timeout_ns) {
-            launch_failed(gw, &gw->sites[a->site], a->launched, "an agent did not register in time");
+            launch_failed(gw, a, "an agent did not register in time");
             htc__gw_agent_lost(gw, a, "it did not register in time");
         }
         break;
@@ -744,7 +824,10 @@ static void check_one(htc_gateway *gw, agent *a)
             htc__gw_agent_lost(gw, a, "it did not leave");
         break;
     case AGENT_LOST:
-        if (age > LEAVE_WITHIN)
+        if (a->ending && !a->saving)
+            htc__gw_agent_save(gw, a); /* the store did not take it */
+        /* The host of a site tells of it in each JOINED_HELLO until its job is gone, however long a batch system takes to cancel it. */
+        if (age > LEAVE_WITHIN && !a->ending && !(s->joins && s->host && a->noted))
             htc__gw_agent_gone(gw, a, "nobody tells of its process");
         break;
     }
@@ -763,6 +846,7 @@ void htc__gw_agents_free(htc_gateway *gw)
     HASH_ITER(hh, gw->agents, a, next)
     {
         HASH_DEL(gw->agents, a);
+        htc__gw_taken_free(gw, a);
         agent_free(gw, a);
     }
 }

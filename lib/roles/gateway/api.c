@@ -1,5 +1,7 @@
 /* The users' requests (doc/api.md): who asks, what for, and the answer or the error object. */
+#include "htcsched/keyring.h"
 #include "roles/gateway/gateway.h"
+#include "roles/gateway/nodes_closed.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,7 +116,7 @@ uint64_t htc__gw_req_page(const request *q, uint64_t otherwise, uint64_t *before
 
 json_t *htc__gw_req_next(const request *q)
 {
-    return q->more ? json_integer((json_int_t)q->ids[q->n_ids - 1]) : json_null();
+    return q->more ? json_integer((json_int_t)(q->stopped_at ? q->stopped_at : q->ids[q->n_ids - 1])) : json_null();
 }
 
 static int parse_number(const char **p, uint64_t *out)
@@ -198,13 +200,46 @@ static int counts_for(const request *q, const char *owner)
     return strcmp(q->user->name, owner) == 0;
 }
 
+int htc__gw_job_unseen(htc_gateway *gw, const job *j)
+{
+    return htc__gw_shared(gw) && !j->finished && !j->started && !htc__gw_job(gw, j->id) && !htc__gw_job_changes(gw, j->id);
+}
+
+/* Records that one request of the store answers: at first few, since a page may be short. */
+#define SELECT_READS_MAX 1000
+#define SELECT_LAST 16 /* the newest job may be another user's */
+
+static void select_page(void *role, void *ctx, const htc_kv_result *r);
+
+static void select_part(htc_gateway *gw, request *q)
+{
+    uint64_t oldest;
+    key      k = htc__gw_key_jobs(q->newest, &oldest);
+    htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), NULL, q->reads, select_page, q);
+}
+
+/* Where the page begins: what is newer is not read, but at most 255 of them, so that few prefixes cover the rest. */
+static void select_begin(htc_gateway *gw, request *q)
+{
+    uint64_t before, most = htc__gw_req_page(q, q->usual, &before), newer = 0;
+    q->newest = UINT64_MAX;
+    if (!q->select.last && before < UINT64_C(1) << 48) {
+        q->newest = (before > 0 ? before - 1 : 0) | 255;
+        newer = q->newest - before + 1;
+    }
+    most = q->filter.on ? SELECT_READS_MAX : q->select.last ? SELECT_LAST : most + newer + 1; /* one more: does another page follow? */
+    q->reads = most < SELECT_READS_MAX ? (uint32_t)most : SELECT_READS_MAX;
+    select_part(gw, q);
+}
+
 static void select_page(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     request    *q = ctx;
     htc_kv_item item;
     size_t      at = 0;
-    uint64_t    before, most = htc__gw_req_page(q, q->usual, &before);
+    uint64_t    before, oldest, most = htc__gw_req_page(q, q->usual, &before);
+    key         k = htc__gw_key_jobs(q->newest, &oldest);
     if (q->select.last)
         before = UINT64_MAX;
     if (r->status != HTC_OK) {
@@ -217,7 +252,14 @@ static void select_page(void *role, void *ctx, const htc_kv_result *r)
         job  j;
         memset(&j, 0, sizeof j);
         if (htc_kv_result_item(r, &at, &item) != HTC_OK || htc__gw_record_job_read(item.value, &j, owner) != HTC_OK ||
-            !counts_for(q, owner) || j.id >= before || !(j.user = htc__gw_user(gw, owner)))
+            !counts_for(q, owner) || j.id >= before || !(j.user = htc__gw_user(gw, owner)) || htc__gw_job_unseen(gw, &j))
+            continue;
+        if (q->filter.on && !q->select.last && q->looked++ == FILTER_LOOKED_MAX) {
+            q->more = 1;
+            q->stopped_at = j.id + 1; /* this one was not looked at */
+            break;
+        }
+        if (q->filter.on && !htc__gw_filter_takes(gw, q, &j))
             continue;
         q->more = q->n_ids == most;
         if (!q->more) {
@@ -228,21 +270,30 @@ static void select_page(void *role, void *ctx, const htc_kv_result *r)
     }
     if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
-    if (!q->more && !(q->select.last && q->n_ids) && next.len)
-        htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), &next, 0, select_page, q);
-    else if (q->n_ids == 0 && q->select.last)
-        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
-    else
+    int on = !q->more && !(q->select.last && q->n_ids);
+    q->reads = q->reads > SELECT_READS_MAX / 2 ? SELECT_READS_MAX : q->reads * 2;
+    if (on && next.len) {
+        htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), &next, q->reads, select_page, q);
+    } else if (on && oldest) {
+        q->newest = oldest - 1;
+        select_part(gw, q);
+    } else if (q->n_ids == 0 && q->select.last) {
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, q->filter.on ? "htc status lists your jobs" : "submit one: htc submit -- COMMAND",
+                         q->filter.on ? "%s has no such job" : "%s has no job yet", q->user->name);
+    } else {
         q->selected(gw, q, q->ids, q->n_ids);
+    }
 }
 
 void htc__gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn)
 {
     q->select.all = 1;
+    if (!htc__gw_filter_parse(gw, q))
+        return;
     q->usual = usual;
     q->listed = listed;
     q->selected = fn;
-    htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, select_page, q);
+    select_begin(gw, q);
 }
 
 void htc__gw_select(htc_gateway *gw, request *q, select_fn fn)
@@ -263,6 +314,8 @@ void htc__gw_select(htc_gateway *gw, request *q, select_fn fn)
         htc__gw_req_fail(gw, q, HTC_EINVAL, "say ID, ID.7, ID.1-10, last or all", "'%s' names no job or task", text ? text : "");
         return;
     }
+    if (!htc__gw_filter_parse(gw, q))
+        return;
     q->usual = PAGE_JOBS_MAX;
     q->selected = fn;
     if (q->select.job) {
@@ -271,7 +324,7 @@ void htc__gw_select(htc_gateway *gw, request *q, select_fn fn)
             fn(gw, q, q->ids, q->n_ids);
         return;
     }
-    htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, select_page, q);
+    select_begin(gw, q);
 }
 
 void htc__gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead)
@@ -289,13 +342,22 @@ typedef struct with_job {
     job_fn   fn;
 } with_job;
 
-static void use_job(htc_gateway *gw, request *q, job *j, job_fn fn)
+static void job_absent(htc_gateway *gw, const with_job *w)
+{
+    if (w->q->select.all && w->q->passed)
+        w->q->passed(gw, w->q, w->q->ids, w->q->n_ids);
+    else
+        htc__gw_req_fail(gw, w->q, HTC_ENOTFOUND, "htc status lists your jobs", "there is no job %llu", (unsigned long long)w->id);
+}
+
+/* Of another user's nothing is told, not even that it is there. */
+static void use_job(htc_gateway *gw, const with_job *w, job *j)
 {
     htc__gw_job_hold(j);
-    if (htc__gw_may_see(q, j))
-        fn(gw, q, j);
+    if (htc__gw_may_see(w->q, j))
+        w->fn(gw, w->q, j);
     else
-        htc__gw_req_fail(gw, q, HTC_EDENIED, "htc status lists your jobs", "job %llu belongs to another user", (unsigned long long)j->id);
+        job_absent(gw, w);
     htc__gw_job_release(gw, j);
 }
 
@@ -307,15 +369,11 @@ static void job_found(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(gw->runtime, ctx);
     job *j = htc__gw_job(gw, w.id); /* opened again meanwhile */
     if (j) {
-        use_job(gw, w.q, j, w.fn);
+        use_job(gw, &w, j);
         return;
     }
-    if (r->status == HTC_ENOTFOUND && w.q->select.all && w.q->passed) {
-        w.q->passed(gw, w.q, w.q->ids, w.q->n_ids);
-        return;
-    }
-    if (r->status == HTC_ENOTFOUND) {
-        htc__gw_req_fail(gw, w.q, HTC_ENOTFOUND, "htc status lists your jobs", "there is no job %llu", (unsigned long long)w.id);
+    if (r->status == HTC_ENOTFOUND || (r->status == HTC_OK && htc__gw_record_job_void(r->value))) {
+        job_absent(gw, &w);
         return;
     }
     j = r->status == HTC_OK ? htc__gw_job_new(gw) : NULL;
@@ -328,18 +386,23 @@ static void job_found(void *role, void *ctx, const htc_kv_result *r)
         htc__gw_req_fail(gw, w.q, HTC_ECORRUPT, "", "the record of job %llu is damaged", (unsigned long long)w.id);
         return;
     }
+    if (htc__gw_job_unseen(gw, j)) {
+        htc__gw_job_free(gw, j);
+        job_absent(gw, &w);
+        return;
+    }
     htc__gw_edges_keep(gw, j);
     j->version = r->version;
     htc__gw_job_counts_from_record(j);
     j->next = j->count;
-    use_job(gw, w.q, j, w.fn);
+    use_job(gw, &w, j);
 }
 
 void htc__gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn)
 {
     job *j = htc__gw_job(gw, id);
     if (j) {
-        use_job(gw, q, j, fn);
+        use_job(gw, &(with_job){ q, id, fn }, j);
         return;
     }
     with_job *w = htc_runtime_context(gw->runtime, sizeof *w);
@@ -359,11 +422,13 @@ static const struct {
 } ops[] = {
     { "ping", htc__gw_api_listing },     { "user.add", htc__gw_api_accounts }, { "user.set", htc__gw_api_accounts }, { "login", htc__gw_api_accounts },
     { "site.drain", htc__gw_api_sites }, { "site.resume", htc__gw_api_sites },
+    { "node.drain", htc__gw_api_nodes }, { "node.resume", htc__gw_api_nodes },
     { "logout", htc__gw_api_leave },     { "user.rm", htc__gw_api_leave },
-    { "submit", htc__gw_api_submit },    { "status", htc__gw_api_status },     { "wait", htc__gw_api_status },       { "tasks", htc__gw_api_tasks },
+    { "submit", htc__gw_api_submit },    { "resubmit", htc__gw_api_submit },    { "status", htc__gw_api_status },     { "wait", htc__gw_api_status },       { "tasks", htc__gw_api_tasks },
     { "results", htc__gw_api_results },  { "why", htc__gw_api_why },           { "cancel", htc__gw_api_control },    { "retry", htc__gw_api_control },
-    { "release", htc__gw_api_control },
-    { "du", htc__gw_api_du },
+    { "hold", htc__gw_api_control },     { "release", htc__gw_api_control },  { "history", htc__gw_api_history },
+    { "du", htc__gw_api_du },            { "report", htc__gw_api_report },     { "quota", htc__gw_api_quota },
+    { "projects", htc__gw_api_projects }, { "project.add", htc__gw_api_projects }, { "project.set", htc__gw_api_projects }, { "project.rm", htc__gw_api_projects },
     { "generate", htc__gw_api_generate }, { "validate", htc__gw_api_generate },
     { "rm", htc__gw_api_control },       { "shutdown", htc__gw_api_control },  { "users", htc__gw_api_listing },     { "agents", htc__gw_api_listing },
     { "log", htc__gw_api_files },        { "blob", htc__gw_api_files },        { "upload", htc__gw_api_files },      { "download", htc__gw_api_files },
@@ -394,16 +459,44 @@ static void run_for_operator(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted);
 }
 
-/* Peers without a uid are not told apart: their logins wait among all others. */
+/* Peers that have neither a uid nor a key are not told apart: their logins wait among all others. */
 static int too_many_logins(const htc_gateway *gw, const request *q)
 {
     const request *r;
     uint32_t       n = 0;
-    if (q->uid == UINT32_MAX)
+    if (q->caller == UINT32_MAX)
         return 0;
     DL_FOREACH(gw->requests, r)
-    n += r != q && r->uid == q->uid && strcmp(r->op, "login") == 0;
+    n += r != q && r->caller == q->caller && strcmp(r->op, "login") == 0;
     return !htc__admission_of_login(n);
+}
+
+static int has_users_key(const conn *c)
+{
+    return c->info.transport == HTC_TRANSPORT_SECURE && c->key.role == HTC_KEY_USER;
+}
+
+/* Keys are told apart by 31 bits of theirs: two that agree in these share what one may have. */
+static uint32_t caller_of(const conn *c)
+{
+    uint32_t number;
+    memcpy(&number, c->key.key, sizeof number);
+    return has_users_key(c) ? (number >> 2) | UINT32_C(1) << 31 : c->info.uid;
+}
+
+/* A key is its user's for as long as it is pinned here: it was revoked if it is not. It never makes an operator. */
+static void run_for_key(htc_gateway *gw, const conn *c, request *q)
+{
+    const char *wanted = htc__gw_req_str(q, "user");
+    q->user = htc__gw_user(gw, c->key.name);
+    if (!q->user)
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "log in: htc login NAME; or the operator makes the user: htc user add", "the key of %s is no user's here, and no token was sent", c->key.name);
+    else if (q->user->removing)
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed or removed", c->key.name);
+    else if (wanted && strcmp(wanted, q->user->name) != 0)
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "leave --user away, or log in as that user", "the key is %s's, not %s's", c->key.name, wanted);
+    else
+        htc__gw_request_run(gw, q);
 }
 
 static void identify(htc_gateway *gw, conn *c, request *q)
@@ -412,7 +505,7 @@ static void identify(htc_gateway *gw, conn *c, request *q)
     int         open_to_all = strcmp(q->op, "login") == 0 || strcmp(q->op, "ping") == 0;
     int         owner = c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid;
     if (strcmp(q->op, "login") == 0 && too_many_logins(gw, q))
-        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are not answered", ADMISSION_LOGINS);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid or key are not answered", ADMISSION_LOGINS);
     else if (token && htc__gw_operator_token(gw, token))
         run_for_operator(gw, q);
     else if (token)
@@ -421,6 +514,8 @@ static void identify(htc_gateway *gw, conn *c, request *q)
         run_for_operator(gw, q);
     else if (open_to_all)
         htc__gw_request_run(gw, q);
+    else if (has_users_key(c))
+        run_for_key(gw, c, q);
     else if (owner)
         htc__gw_req_fail(gw, q, HTC_EDENIED, "the token is the line in the file operator of the state directory",
                          "the operator is known by a token, and none was sent");
@@ -455,7 +550,7 @@ static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
     {
         now.all++;
         now.of_one += r->peer == c->peer;
-        now.of_uid += r->uid == c->info.uid;
+        now.of_uid += r->caller == caller_of(c);
         now.of_others += r->uid != gw->options.owner_uid;
     }
     if (!htc__admission_of_request(&now, c->info.uid == gw->options.owner_uid)) {
@@ -471,6 +566,7 @@ static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
     }
     q->peer = c->peer;
     q->uid = c->info.uid;
+    q->caller = caller_of(c);
     q->id = id;
     htc_buf_init(&q->raw, &gw->env, 0);
     DL_APPEND(gw->requests, q);
@@ -494,6 +590,25 @@ static int read_binary(request *q, uint16_t type, htc_bytes payload)
     if (token[0])
         json_object_set_new(q->body, "token", json_string(token));
     return q->raw.status == HTC_OK;
+}
+
+/* Of this gateway itself it answers; all else is the active one's affair. */
+static void waits(htc_gateway *gw, request *q)
+{
+    const active_claim *c = &gw->active.seen;
+    int                 is_owner = q->uid == gw->options.owner_uid || htc__gw_operator_token(gw, htc__gw_req_str(q, "token") ? htc__gw_req_str(q, "token") : "");
+    if (strcmp(q->op, "ping") == 0) {
+        char apart[300];
+        htc__gw_apart_text(gw, apart, sizeof apart);
+        htc__gw_req_answer(gw, q, json_pack("{s:b,s:s,s:s,s:s}", "waiting", 1, "active", c->name, "at", c->address, "apart_text", apart));
+    } else if (strcmp(q->op, "shutdown") == 0 && is_owner) {
+        htc__gw_req_answer(gw, q, json_pack("{s:I}", "running", (json_int_t)0));
+        htc__gw_shutdown(gw, htc__gw_req_flag(q, "now"));
+    } else {
+        htc__gw_req_fail(gw, q, HTC_EUNREACHABLE, "ask that one, or try again in a moment: this one goes on if it ends",
+                         gw->active.known ? "this gateway waits: %s at %s is active" : "this gateway waits, and does not know yet who is active%s%s",
+                         gw->active.known ? c->name : "", gw->active.known ? c->address : "");
+    }
 }
 
 void htc__gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload)
@@ -528,8 +643,12 @@ void htc__gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, 
         return;
     }
     snprintf(q->op, sizeof q->op, "%s", op);
+    if (gw->phase == PHASE_WAITING) {
+        waits(gw, q);
+        return;
+    }
     if (gw->phase != PHASE_READY) {
-        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", gw->phase == PHASE_STOPPED ? "the gateway is ending" : "the gateway is starting");
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", gw->phase == PHASE_STOPPED || gw->phase == PHASE_HANDING ? "the gateway is ending" : "the gateway is starting");
         return;
     }
     identify(gw, c, q);

@@ -1,4 +1,4 @@
-/* cancel, release, retry, rm, shutdown. Each works through the jobs that its selector names, one after another. */
+/* cancel, hold, release, retry, rm, shutdown. Each works through the jobs that its selector names, one after another. */
 #include <assert.h>
 #include <string.h>
 
@@ -39,6 +39,11 @@ static changing *change_of(const htc_gateway *gw, uint64_t id)
     changing *c;
     HASH_FIND(hh, gw->changing, &id, sizeof id, c);
     return c;
+}
+
+int htc__gw_job_changes(const htc_gateway *gw, uint64_t id)
+{
+    return change_of(gw, id) != NULL;
 }
 
 /* A removal that an earlier gateway began is a change too, until it is over. */
@@ -88,6 +93,7 @@ typedef struct sweep {
     uint64_t index, changed;
     uint8_t  whole; /* all tasks of the job */
     uint8_t  full;  /* ended early: no room for more chunks that are only known by their cancelled tasks */
+    uint8_t  over;  /* ended early: the quota of tasks lets no further one be tried again */
     uint32_t writes;            /* that are not durable yet */
     uint8_t  walked;
 } sweep;
@@ -104,7 +110,7 @@ static void sweep_end(htc_gateway *gw, sweep *s)
     request *q = s->q;
     job     *j = s->job;
     uint64_t changed = s->changed;
-    int      full = s->full;
+    int      full = s->full, over = s->over;
     if (!s->walked || s->writes)
         return;
     htc_runtime_context_free(gw->runtime, s);
@@ -113,6 +119,10 @@ static void sweep_end(htc_gateway *gw, sweep *s)
         htc__gw_req_fail(gw, q, HTC_EFULL, "cancel the whole job, or tasks that are closer to each other",
                          "%llu tasks of job %llu are cancelled, and the others lie too far apart to be remembered",
                          (unsigned long long)(q->total + changed), (unsigned long long)j->id);
+    else if (over)
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "go on when some have ended, or ask the operator for more (htc quota)",
+                         "%llu tasks of job %llu are tried again, and the quota of unfinished tasks lets no more be", (unsigned long long)(q->total + changed),
+                         (unsigned long long)j->id);
     else
         job_done(gw, q, changed);
     htc__gw_job_release(gw, j);
@@ -139,10 +149,11 @@ static void wait_for_chunk(htc_gateway *gw, sweep *s, chunk *c)
     }
 }
 
-static int cancel_task(htc_gateway *gw, chunk *c, uint32_t i)
+/* failed: only one that has failed before. */
+static int cancel_task(htc_gateway *gw, chunk *c, uint32_t i, int failed)
 {
     task *t = &c->tasks[i];
-    if (t->state >= TASK_DONE)
+    if (t->state >= TASK_DONE || (failed && !t->tries))
         return 0;
     if (t->state != TASK_LEASED) {
         htc__gw_task_set(gw, c, i, TASK_CANCELLED);
@@ -157,12 +168,15 @@ static int cancel_task(htc_gateway *gw, chunk *c, uint32_t i)
     return 1;
 }
 
-static int retry_task(htc_gateway *gw, chunk *c, uint32_t i)
+static int retry_task(htc_gateway *gw, chunk *c, uint32_t i, uint8_t level)
 {
     task *t = &c->tasks[i];
     if (t->state != TASK_FAILED)
         return 0;
     t->tries = t->lost = 0; /* the budget; never the attempt's number */
+    if (level)
+        t->level = level;
+    c->job->need_of = 0; /* what its next task asks for may be another amount now */
     htc__gw_task_again(gw, c, i, 0);
     return 1;
 }
@@ -179,7 +193,11 @@ static void sweep_chunk(htc_gateway *gw, sweep *s, chunk *c, uint64_t end)
     }
     for (; c && s->index <= end && s->index / CHUNK_TASKS == c->index; s->index++) {
         uint32_t i = (uint32_t)(s->index % CHUNK_TASKS);
-        changed += (uint64_t)(cancel ? cancel_task(gw, c, i) : retry_task(gw, c, i));
+        if (!cancel && c->tasks[i].state == TASK_FAILED && !htc__gw_quota_has_task(gw, s->job)) {
+            s->over = 1;
+            break;
+        }
+        changed += (uint64_t)(cancel ? cancel_task(gw, c, i, htc__gw_req_flag(s->q, "failed")) : retry_task(gw, c, i, s->q->level));
     }
     s->changed += changed;
     if (c && changed)
@@ -196,7 +214,7 @@ static void sweep_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
                       "job %llu: a chunk could not be read (%s) -> its tasks stay as they are",
                       (unsigned long long)j->id, htc_strerror(status));
         s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
-    } else if (!c && cancel && j->cancelled) {
+    } else if (!c && cancel && (j->cancelled || htc__gw_req_flag(s->q, "failed"))) {
         s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
     } else if (!c && cancel && j->chunks_ahead >= CHUNKS_AHEAD_MAX) {
         s->full = s->walked = 1;
@@ -226,8 +244,10 @@ static void sweep_go(htc_gateway *gw, sweep *s)
         if (s->index <= s->q->select.ranges[s->range].to && s->index < j->count)
             break;
     }
-    int more = s->whole ? s->index < j->next : s->range < s->q->select.n_ranges;
-    if (more && htc_runtime_status(gw->runtime) == HTC_OK) {
+    /* next is where fresh tasks are looked for: it is moved on when one is, and may lie before a task that was handed out. */
+    int begun = s->index < j->next || (s->index < j->count && htc__gw_chunk(j, s->index / CHUNK_TASKS));
+    int more = s->whole ? begun : s->range < s->q->select.n_ranges;
+    if (more && !s->over && htc_runtime_status(gw->runtime) == HTC_OK) {
         htc__gw_chunk_load(gw, j, s->index / CHUNK_TASKS, sweep_came, s);
         return;
     }
@@ -307,9 +327,9 @@ static void cancel_job(htc_gateway *gw, request *q, job *j)
         job_done(gw, q, 0); /* it has ended: nothing to do, and that is fine */
         return;
     }
-    if (q->select.has_tasks) {
+    if (q->select.has_tasks || htc__gw_req_flag(q, "failed")) {
         j->walks++;
-        sweep_start(gw, q, j, 0);
+        sweep_start(gw, q, j, !q->select.has_tasks);
         return;
     }
     job_change *c = htc_runtime_context(gw->runtime, sizeof *c);
@@ -322,11 +342,11 @@ static void cancel_job(htc_gateway *gw, request *q, job *j)
     tell_agents(gw, j);
 }
 
-/* ---- release: a job that was submitted paused may run ---- */
+/* ---- hold and release: of a paused job nothing starts; what has been handed to an agent runs on ---- */
 
-static void release_job(htc_gateway *gw, request *q, job *j)
+static void set_paused(htc_gateway *gw, request *q, job *j, uint8_t paused)
 {
-    if (!j->open || j->finished || !j->paused) {
+    if (!j->open || j->finished || j->cancelled || j->paused == paused) {
         job_done(gw, q, 0);
         return;
     }
@@ -335,9 +355,20 @@ static void release_job(htc_gateway *gw, request *q, job *j)
     if (!w)
         return;
     *c = (job_change){ q, 1 };
-    j->paused = 0;
+    j->paused = paused;
     htc__gw_job_touch(gw, j);
+    htc__gw_reallocate_soon(gw);
     htc__gw_job_dirty(gw, j, w);
+}
+
+static void hold_job(htc_gateway *gw, request *q, job *j)
+{
+    set_paused(gw, q, j, 1);
+}
+
+static void release_job(htc_gateway *gw, request *q, job *j)
+{
+    set_paused(gw, q, j, 0);
 }
 
 /* ---- retry ---- */
@@ -366,6 +397,83 @@ static void retry_reopened(void *role, void *ctx, const htc_kv_result *r)
         return;
     }
     htc__gw_job_open(gw, id, retry_opened, q);
+}
+
+/* Where other gateways may be: the mark first, as when it was submitted. */
+typedef struct reopening {
+    request *q;
+    uint64_t id, version;
+    uint64_t mark; /* the version of what stands in the place of the mark */
+    size_t   len; /* of the record; 0: it is under way */
+    uint8_t  record[];
+} reopening;
+
+static void reopened(void *role, void *ctx, const htc_kv_result *r);
+
+static void write_mark(void *role, void *ctx, htc_status status)
+{
+    htc_gateway *gw = role;
+    reopening   *o = ctx;
+    if (status != HTC_OK)
+        return;
+    htc__gw_record_open_write(&gw->scratch, gw->active.own.term, 1);
+    htc__gw_write(gw, htc__gw_key_open(o->id), htc__gw_record_bytes(gw, &gw->scratch), o->mark, reopened, o);
+}
+
+static void reopened(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    reopening   *o = ctx;
+    request     *q = o->q;
+    size_t       len = o->len;
+    if (len && r->status == HTC_OK) {
+        o->len = 0;
+        htc__gw_write(gw, htc__gw_key_job(o->id), (htc_bytes){ o->record, len }, o->version, reopened, o);
+        return;
+    }
+    uint64_t id = o->id, term = gw->active.own.term;
+    int      again;
+    if (len && r->status == HTC_MISMATCH)
+        htc__gw_record_open_read(r->value, &term, &again);
+    if (term < gw->active.own.term) { /* of a gateway whose term was over: it was answered by nobody, and the job is as it was read */
+        o->mark = r->version;
+        htc__gw_confirm(gw, write_mark, o);
+        return;
+    }
+    if (!len && htc__gw_fenced(gw, r))
+        return;
+    htc_runtime_context_free(gw->runtime, o);
+    if (r->status == HTC_MISMATCH) { /* that it was open before is just being deleted */
+        change_end(gw, id);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just ending", (unsigned long long)id);
+        return;
+    }
+    retry_reopened(gw, q, r);
+}
+
+static void reopen(htc_gateway *gw, request *q, const job *j)
+{
+    htc__gw_record_job_write(&gw->scratch, j);
+    htc_bytes  record = htc__gw_record_bytes(gw, &gw->scratch);
+    reopening *o = htc_runtime_context(gw->runtime, sizeof *o + record.len);
+    if (!o)
+        return;
+    *o = (reopening){ .q = q, .id = j->id, .version = j->version, .len = record.len };
+    if (record.len)
+        memcpy(o->record, record.data, record.len);
+    htc__gw_confirm(gw, write_mark, o); /* the job was read now: by then its record may have been a later term's */
+}
+
+/* Its record says that it is open, and it is not: a gateway before this one wrote that when this one had read which jobs are open, and could tell nobody. One
+ * that is just being submitted is in memory. */
+static int is_left_open(const htc_gateway *gw, const job *j)
+{
+    if (!htc__gw_shared(gw) || j->open || j->finished)
+        return 0;
+    for (const job *other = gw->all_jobs; other; other = other->all_next)
+        if (other->id == j->id && other != j)
+            return 0;
+    return 1;
 }
 
 typedef struct lowering {
@@ -412,10 +520,12 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
         htc__gw_req_fail(gw, q, HTC_EBUSY, "", "the system is ending");
     } else if (is_changing(gw, j->id)) {
         htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
+    } else if (j->now.failed == 0 && !is_left_open(gw, j) && !(j->open && !j->finished && q->select.has_tasks)) { /* nor is it looked through for none */
+        job_done(gw, q, 0);
+    } else if (!htc__gw_quota_retries(gw, q, j) || !htc__gw_raise(gw, q, j)) {
+        return;
     } else if (j->open && !j->finished) {
         retry_open_job(gw, q, j);
-    } else if (j->now.failed == 0) {
-        job_done(gw, q, 0);
     } else if (j->open) {
         htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just ending", (unsigned long long)j->id);
     } else if (change_begin(gw, j->id)) {
@@ -424,6 +534,10 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
         j->ended = 0;
         j->low = 0;
         j->base = (counts){ 0 };
+        if (htc__gw_shared(gw)) {
+            reopen(gw, q, j);
+            return;
+        }
         htc__gw_record_job_write(&gw->scratch, j);
         htc_kv_request rq[2] = {
             { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&open_key), .value = htc_bytes_of("1") },
@@ -474,6 +588,7 @@ static const struct {
     job_fn      fn;
 } changes[] = {
     { "cancel", "cancelled", cancel_job },
+    { "hold", "held", hold_job },
     { "release", "released", release_job },
     { "retry", "retried", retry_job },
     { "rm", "removed", rm_job },

@@ -47,6 +47,7 @@ static void content_read(void *role, void *ctx, const htc_kv_result *r)
     holding *h = ctx;
     htc_buf_clear(&gw->scratch);
     htc_put_u64(&gw->scratch, h->job->id);
+    htc_put_str(&gw->scratch, h->job->user->name);
     if (r->status == HTC_OK)
         htc_put_raw(&gw->scratch, r->value);
     htc_runtime_call(gw->runtime, HTC_CALL_DISK_USE, htc_buf_bytes(&gw->scratch), job_measured, h);

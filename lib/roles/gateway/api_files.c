@@ -207,6 +207,15 @@ static void download_job(htc_gateway *gw, request *q, job *j)
 
 /* ---- uploads ---- */
 
+/* Of what others have uploaded nothing is told, not even that it is there. */
+static void ask_as_user(htc_gateway *gw, request *q, uint32_t op, htc_bytes rest, htc_runtime_call_fn fn)
+{
+    htc_buf_clear(&gw->scratch);
+    htc_put_str(&gw->scratch, q->user->name);
+    htc_put_raw(&gw->scratch, rest);
+    htc_runtime_call(gw->runtime, op, htc_buf_bytes(&gw->scratch), fn, q);
+}
+
 static void piece_written(void *role, void *ctx, htc_status status, htc_bytes body)
 {
     htc_gateway *gw = role;
@@ -221,6 +230,11 @@ static void piece_written(void *role, void *ctx, htc_status status, htc_bytes bo
 
 static void upload(htc_gateway *gw, request *q)
 {
+    if (gw->options.uploads_refused) {
+        htc__gw_req_fail(gw, q, HTC_EUNSUPPORTED, "htc.ini(5), data.shared; or let tasks read what is on their hosts",
+                         "uploads are refused: they would be lost with this gateway's host");
+        return;
+    }
     htc_reader r = htc_reader_of(htc_buf_bytes(&q->raw));
     htc_get_raw(&r, 32);
     uint64_t  size = htc_get_u64(&r), offset = htc_get_u64(&r);
@@ -230,7 +244,7 @@ static void upload(htc_gateway *gw, request *q)
     else if (piece.len > PIECE_MAX || offset > size || piece.len > size - offset)
         htc__gw_req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "the piece does not lie within the file");
     else
-        htc_runtime_call(gw->runtime, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), piece_written, q);
+        ask_as_user(gw, q, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), piece_written);
 }
 
 static void blob_known(void *role, void *ctx, htc_status status, htc_bytes body)
@@ -253,7 +267,7 @@ static void blob(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_EINVAL, "64 hex digits", "this is not a content hash");
         return;
     }
-    htc_runtime_call(gw->runtime, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, blob_known, q);
+    ask_as_user(gw, q, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, blob_known);
 }
 
 void htc__gw_api_files(htc_gateway *gw, request *q)

@@ -4,24 +4,30 @@
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
+#include "roles/gateway/nodes_closed.h"
 
 /* ---- lists ---- */
 
-static json_t *user_json(const user *u)
+static json_t *user_json(htc_gateway *gw, const request *q, const user *u)
 {
-    return json_pack("{s:s,s:I,s:f,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:I}", "name", u->name, "weight", (json_int_t)u->weight,
+    json_t *o = json_pack("{s:s,s:I,s:f,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:I}", "name", u->name, "weight", (json_int_t)u->weight,
                      "weight_used", (double)(u->weight_used ? u->weight_used : u->weight * HTC_ALLOT_WEIGHT_ONE) / (double)HTC_ALLOT_WEIGHT_ONE,
-                     "demanding", u->queued > 0, "queued", (json_int_t)u->queued, "running", (json_int_t)u->running, "agents",
-                     (json_int_t)(u->agents + u->draining + u->leaving), "ra", (json_int_t)u->ra, "base",
+                     "demanding", u->queued > 0, "queued", (json_int_t)htc__gw_queued(u), "running", (json_int_t)u->running, "agents",
+                     (json_int_t)(u->agents + u->draining + u->leaving), "draining", (json_int_t)u->draining, "ra", (json_int_t)u->ra, "base",
                      (json_int_t)u->base, "jobs", (json_int_t)u->open_jobs, "core_s", (double)u->core_ns / 1e9,
                      "tasks_done", (json_int_t)u->tasks_done);
+    if (o && (q->operator_ || q->user == u)) {
+        json_object_set_new(o, "project", json_string(u->project ? u->project->name : ""));
+        json_object_set_new(o, "quota", htc__gw_quota_json(gw, u, NULL));
+    }
+    return o;
 }
 
 static void list_users(htc_gateway *gw, request *q)
 {
     json_t *list = json_array();
     for (const user *u = gw->users; u; u = u->hh.next)
-        json_array_append_new(list, user_json(u));
+        json_array_append_new(list, user_json(gw, q, u));
     htc__gw_req_answer(gw, q, json_pack("{s:o}", "users", list));
 }
 
@@ -47,7 +53,11 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
         json_object_set_new(o, "as", json_string(as));
     if (o) {
         json_object_set_new(o, "slots", json_integer(a->n_slots));
+        json_object_set_new(o, "system", json_string(a->kind.of[0].system));
+        json_object_set_new(o, "machine", json_string(a->kind.of[0].machine));
         json_object_set_new(o, "slots_filled", json_integer(htc__gw_slots_filled(a)));
+        if (a->outputs)
+            json_object_set_new(o, "outputs", json_string(a->outputs == OUTPUTS_SHARED ? "shared" : "local"));
     }
     if (o && a->n_held && (q->operator_ || q->user == a->user)) {
         snprintf(text, sizeof text, "%llu.%llu", (unsigned long long)a->held[0].attempt.job,
@@ -61,20 +71,40 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
 static const char *site_state(const htc_gateway *gw, const site *s)
 {
     return s->closed                 ? "drained"
+           : htc__gw_host_closed(gw, s) ? "drained"
            : s->joins && !s->host    ? "away"
            : s->leaving              ? "leaving"
            : s->not_before > gw->now ? "paused"
                                      : "open";
 }
 
+static json_t *counted_json(const site *s)
+{
+    json_t *o = json_object();
+    for (uint32_t i = 0; i < s->counted.n; i++)
+        json_object_set_new(o, s->counted.at[i].name, json_pack("{s:I,s:I}", "total", (json_int_t)s->counted.at[i].total, "used", (json_int_t)s->counted.at[i].used));
+    return o;
+}
+
+static json_t *kinds_json(const machine_kinds *k)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < k->n; i++)
+        json_array_append_new(list, json_pack("{s:s,s:s}", "system", k->of[i].system, "machine", k->of[i].machine));
+    return list;
+}
+
 static json_t *site_json(const htc_gateway *gw, const site *s)
 {
     uint64_t    agents = 0, waits = 0;
-    const char *reason = s->closed ? s->closed_for : s->reason;
+    char        text[240];
+    const agent *apart = NULL; /* the newest that keeps outputs where it runs though they are to be stored here */
+    const char *reason = s->closed ? s->closed_for : htc__gw_host_closed(gw, s) ? htc__gw_host_closed(gw, s) : s->reason;
     for (const agent *a = gw->agents; a; a = a->hh.next)
         if (&gw->sites[a->site] == s) {
             agents++;
             waits += (uint64_t)htc__gw_agent_waits(a);
+            apart = a->outputs == OUTPUTS_THERE && (!apart || a->id > apart->id) ? a : apart;
         }
     json_t *o = json_pack("{s:s,s:I,s:I,s:b,s:s,s:I,s:I}", "name", s->name, "slots", (json_int_t)s->cores, "used", (json_int_t)s->used, "paused",
                           !htc__gw_site_open(gw, s), "reason", reason, "memory", (json_int_t)s->memory.total, "memory_reserved",
@@ -82,10 +112,21 @@ static json_t *site_json(const htc_gateway *gw, const site *s)
     if (!o)
         return NULL;
     json_object_set_new(o, "state", json_string(site_state(gw, s)));
+    json_object_set_new(o, "disk_failed", json_boolean(s->disk_failed != 0));
+    json_object_set_new(o, "speed", json_real(s->speed));
+    json_object_set_new(o, "org", json_string(s->org));
+    json_object_set_new(o, "type", json_string(s->type));
+    json_object_set_new(o, "os", json_string(s->os));
     json_object_set_new(o, "agents", json_integer((json_int_t)agents));
     json_object_set_new(o, "queued", json_integer((json_int_t)waits));
     json_object_set_new(o, "agent_slots", json_integer(s->agent_slots));
+    json_object_set_new(o, "resources", counted_json(s));
+    json_object_set_new(o, "machines", kinds_json(&s->kinds));
     json_object_set_new(o, "node", json_string(s->joins ? s->node : ""));
+    if (apart) {
+        snprintf(text, sizeof text, "node %.60s: %s", apart->node, apart->outputs_why);
+        json_object_set_new(o, "outputs_apart", json_string(text));
+    }
     if (s->not_before > gw->now && s->not_before != HTC_NEVER && !s->closed)
         json_object_set_new(o, "pause_s", json_real((double)(s->not_before - gw->now) / 1e9));
     return o;
@@ -93,8 +134,9 @@ static json_t *site_json(const htc_gateway *gw, const site *s)
 
 static void list_agents(htc_gateway *gw, request *q)
 {
-    json_t *list = json_array(), *sites = json_array();
-    for (const agent *a = gw->agents; a; a = a->hh.next)
+    json_t  *list = json_array(), *sites = json_array();
+    uint64_t left = htc__gw_req_u64(q, "limit", UINT64_MAX);
+    for (const agent *a = gw->agents; a && left; a = a->hh.next, left--)
         json_array_append_new(list, agent_json(gw, q, a));
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
@@ -102,8 +144,8 @@ static void list_agents(htc_gateway *gw, request *q)
     }
     char apart[256];
     htc__gw_apart_text(gw, apart, sizeof apart);
-    htc__gw_req_answer(gw, q, json_pack("{s:o,s:o,s:I,s:I,s:s,s:s}", "agents", list, "sites", sites, "slots", (json_int_t)gw->slots,
-                                "free", (json_int_t)gw->free, "apart", apart_names[gw->options.apart], "apart_text", apart));
+    htc__gw_req_answer(gw, q, json_pack("{s:o,s:I,s:o,s:o,s:I,s:I,s:b,s:s,s:s}", "agents", list, "count", (json_int_t)HASH_COUNT(gw->agents), "sites", sites, "nodes_drained", htc__gw_nodes_json(gw), "slots", (json_int_t)gw->slots,
+                                "free", (json_int_t)gw->free, "durable", !gw->options.not_durable, "apart", apart_names[gw->options.apart], "apart_text", apart));
 }
 
 static const char *const policy_names[] = { "eq1", "static", "maxmin", "fcfs" };
@@ -182,7 +224,7 @@ static const site *roomiest(const htc_gateway *gw, const job *j)
     const site *best = NULL;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        if (s->memory.total && htc__site_needs(s, j->need, j->need_slots) <= s->memory.total &&
+        if (s->memory.total && htc__site_needs(s, j->need, j->width.part) <= s->memory.total &&
             (!best || s->memory.kept_for == j->id || htc__memory_free(&s->memory) > htc__memory_free(&best->memory)))
             best = s;
         if (best && best->memory.kept_for == j->id)
@@ -201,7 +243,7 @@ static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t ca
     if (!s)
         return 0;
     int n = snprintf(text, cap, "its next task asks for %.1f GiB of memory%s, and at site %s %.1f of %.1f GiB are free; ",
-                     (double)htc__site_needs(s, j->need, j->need_slots) / GIB, j->need ? "" : " (what a task gets that names none)", s->name,
+                     (double)htc__site_needs(s, j->need, j->width.part) / GIB, j->need ? "" : " (what a task gets that names none)", s->name,
                      (double)htc__memory_free(&s->memory) / GIB, (double)s->memory.total / GIB);
     if (n < 0 || (size_t)n >= cap)
         return 1;
@@ -212,29 +254,124 @@ static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t ca
     return 1;
 }
 
+/* Its next task waits for what sites count. 1: the sentence is in text. */
+static int why_counted(const htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    htc_ns until = j->counted_since + gw->options.memory_wait_ns;
+    for (size_t i = 0; j->counted_since && i < gw->n_sites; i++) {
+        const counted_pool      *c = &gw->sites[i].counted;
+        const htc_resource *lack = htc__counted_never(c, &j->counts) ? NULL : htc__counted_lacks(c, j->id, &j->counts);
+        if (!lack)
+            continue;
+        int n = snprintf(text, cap, "its next task asks for %u of %s, and at site %s %u of %u are free; ", lack->count, lack->name, gw->sites[i].name,
+                         htc__counted_free(c, lack->name), htc__counted_total(c, lack->name));
+        if (n < 0 || (size_t)n >= cap)
+            return 1;
+        if (c->kept_for == j->id)
+            snprintf(text + n, cap - (size_t)n, "those that fall free are kept for it");
+        else
+            snprintf(text + n, cap - (size_t)n, "tasks that ask for less pass it for %.0f s more", until > gw->now ? (double)(until - gw->now) / 1e9 : 0.0);
+        return 1;
+    }
+    return 0;
+}
+
+/* Agents of an earlier version are there, which cannot be told of its signal or its credentials, and no others. 1: the sentence is in text. */
+static int why_version(const htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    const agent *old = NULL;
+    for (const agent *a = j->in_ready ? gw->agents : NULL; a; a = a->hh.next) {
+        if (a->user != j->user || a->state != AGENT_READY || !a->peer || htc__gw_job_may(gw, j, a->site) == 0)
+            continue;
+        if (htc__gw_job_readable(j, a))
+            return 0;
+        old = a;
+    }
+    if (old)
+        snprintf(text, cap, "its tasks %s, and the agents that are there, as %llu on %s, are of an earlier version, which does not know that",
+                 j->wishes.signal[0]     ? "are sent a signal before they end (--signal)"
+                 : j->wishes.credentials ? "have users and passwords for URLs (--credentials)"
+                                         : "ask for an architecture or an operating system (--arch, --os)",
+                 (unsigned long long)old->id, old->node);
+    return old != NULL;
+}
+
+/* No site is the machine that its next task asks for, as far as anybody knows. 1: the sentence is in text. */
+static int why_machine(const htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    char   asks[200];
+    size_t at = 0;
+    if (!j->in_ready || !htc__machine_wish_any(&j->asks))
+        return 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (htc__gw_site_offers(gw, &j->asks, i) == OFFER_YES)
+            return 0;
+    htc__machine_wish_text(&j->asks, asks, sizeof asks);
+    at += (size_t)snprintf(text, cap, "its next task asks for %s, and no agent offers that:", asks);
+    for (size_t i = 0; i < gw->n_sites && at < cap; i++) {
+        const site *s = &gw->sites[i];
+        at += (size_t)snprintf(text + at, cap - at, "%s site %s %s", i ? "," : "", s->name, s->kinds.n ? "is" : "has not said what it is");
+        for (uint32_t k = 0; k < s->kinds.n && at < cap; k++)
+            at += (size_t)snprintf(text + at, cap - at, "%s %s %s", k ? " and" : "", s->kinds.of[k].system, s->kinds.of[k].machine);
+        if (s->node[0] && !s->agent_slots && at < cap)
+            at += (size_t)snprintf(text + at, cap - at, " (%s)", s->node);
+    }
+    return 1;
+}
+
 /* Its next task takes several slots and waits for them. 1: the sentence is in text. */
 static int why_wide(htc_gateway *gw, const job *j, char *text, size_t cap)
 {
-    if (!j->in_ready || j->need_slots <= 1)
+    if (!j->in_ready || j->width.slots <= 1)
         return 0;
+    char what[100];
+    if (j->width.members > 1)
+        snprintf(what, sizeof what, "%u slots on each of %u nodes", j->width.part, j->width.members);
+    else
+        snprintf(what, sizeof what, "%u slots of one agent", j->width.slots);
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (htc__gw_wide_at(gw, i) == j) {
-            snprintf(text, cap, "its next task takes %u slots of one agent at once, and at site %s those that fall free are kept for it", j->need_slots,
-                     gw->sites[i].name);
+        if (htc__gw_wide_at(gw, i) == j && j->id == gw->reserved) {
+            snprintf(text, cap, "its next task takes %s at once and has waited for %.0f s, so at site %s%s nothing else begins, and what falls free is its alone", what,
+                     (double)(gw->now - j->wide_since) / 1e9, gw->sites[i].name, j->width.members > 1 ? ", among others," : "");
             return 1;
         }
-    if (j->need_slots > j->user->fits_slots)
-        snprintf(text, cap, "its next task takes %u slots of one agent at once, and the share of %s is %u now; it starts when that many are free",
-                 j->need_slots, j->user->name, j->user->fits_slots);
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (htc__gw_wide_at(gw, i) == j) {
+            snprintf(text, cap, "its next task takes %s at once, and at site %s%s those that fall free are kept for it", what, gw->sites[i].name,
+                     j->width.members > 1 ? ", among others," : "");
+            return 1;
+        }
+    if (htc__gang_rests(&j->gang, gw->now))
+        snprintf(text, cap, "its next task takes %s at once, and they were not together in time; it is tried again in %.0f s", what,
+                 (double)(j->gang.not_before - gw->now) / 1e9);
+    else if (j->width.slots > j->user->fits_slots)
+        snprintf(text, cap, "its next task takes %s at once, and the share of %s is %u now; it starts when that many are free", what, j->user->name,
+                 j->user->fits_slots);
     else
-        snprintf(text, cap, "its next task takes %u slots of one agent at once, and others come first", j->need_slots);
+        snprintf(text, cap, "its next task takes %s at once, and others come first", what);
     return 1;
+}
+
+static const job *machine_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = u->ready; j; j = j->ready_next)
+        if (why_machine(gw, j, text, cap))
+            return j;
+    return NULL;
 }
 
 static const job *memory_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
 {
     for (const job *j = u->ready; j; j = j->ready_next)
         if (why_memory(gw, j, text, cap))
+            return j;
+    return NULL;
+}
+
+static const job *counted_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = u->ready; j; j = j->ready_next)
+        if (why_counted(gw, j, text, cap))
             return j;
     return NULL;
 }
@@ -247,10 +384,26 @@ static const job *slowed_job(const htc_gateway *gw, const user *u, char *text, s
     return NULL;
 }
 
+static const job *quota_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = gw->jobs; j; j = j->hh.next)
+        if (j->user == u && htc__gw_quota_why(gw, j, text, cap))
+            return j;
+    return NULL;
+}
+
 static const job *full_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
 {
     for (const job *j = gw->jobs; j; j = j->hh.next)
         if (j->user == u && why_full(j, text, cap))
+            return j;
+    return NULL;
+}
+
+static const job *early_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = gw->jobs; j; j = j->hh.next)
+        if (j->user == u && !j->paused && htc__gw_begin_why(gw, j, text, cap))
             return j;
     return NULL;
 }
@@ -286,6 +439,10 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         snprintf(text, cap, "tasks of %s are refused: %s", name, why);
         return "Refused";
     }
+    if (u->queued == 0 && (slow = quota_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
+        return "Quota";
+    }
     if (u->queued == 0 && (slow = slowed_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
         snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
         return "FailingFast";
@@ -297,6 +454,10 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     if (u->queued == 0 && u->running == 0 && u->retrying == 0 && (slow = waiting_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
         snprintf(text, cap, "job %llu of %s waits for other jobs: %s", (unsigned long long)slow->id, name, slow_text);
         return "After";
+    }
+    if (u->queued == 0 && u->running == 0 && u->retrying == 0 && (slow = early_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits for its time: %s", (unsigned long long)slow->id, name, slow_text);
+        return "Begin";
     }
     if (u->queued == 0 && u->running == 0 && u->retrying == 0) {
         snprintf(text, cap, "%s has no unfinished task", name);
@@ -326,9 +487,17 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
                  (double)(until - gw->now) / 1e9);
         return "NodeAside";
     }
+    if ((slow = machine_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
+        return "Machine";
+    }
     if ((slow = memory_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
         snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
         return "Memory";
+    }
+    if ((slow = counted_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
+        return "Counted";
     }
     if (gw->free && paused && paused->closed) {
         snprintf(text, cap, "%u slots are free, but site %s is out of service%s%s; htc resume %s, by the operator, launches there again", gw->free, paused->name,
@@ -342,7 +511,7 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     }
     if (mine >= u->ra && u->ra > 0) {
         snprintf(text, cap, "%s holds %llu of %u slots, which is their share now (RA = %llu); %llu tasks wait for one of them", name,
-                 (unsigned long long)mine, gw->slots, (unsigned long long)u->ra, (unsigned long long)u->queued);
+                 (unsigned long long)mine, gw->slots, (unsigned long long)u->ra, (unsigned long long)htc__gw_queued(u));
         return "Share";
     }
     if (other) {
@@ -389,15 +558,30 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         } else if (htc__gw_edges_why(j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "After";
+        } else if (htc__gw_begin_why(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "Begin";
+        } else if (htc__gw_quota_why(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "Quota";
         } else if (why_full(j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "MaxRunning";
         } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "FailingFast";
+        } else if (why_machine(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "Machine";
+        } else if (why_version(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "AgentVersion";
         } else if (why_memory(gw, j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "Memory";
+        } else if (why_counted(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "Counted";
         } else if (why_wide(gw, j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "Cores";
@@ -501,15 +685,30 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     } else if (htc__gw_edges_why(j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "job %llu has not begun: %s", (unsigned long long)j->id, user_text);
         code = "After";
+    } else if (htc__gw_begin_why(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "job %llu has not begun: %s", (unsigned long long)j->id, user_text);
+        code = "Begin";
+    } else if (htc__gw_quota_why(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "Quota";
     } else if (why_full(j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "MaxRunning";
     } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "FailingFast";
+    } else if (why_machine(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "Machine";
+    } else if (why_version(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "AgentVersion";
     } else if (why_memory(gw, j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "Memory";
+    } else if (why_counted(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "Counted";
     } else if (why_wide(gw, j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "Cores";

@@ -14,7 +14,7 @@ typedef struct listing {
     job     *job;
     uint64_t index, last, limit; /* next task to look at; last one wanted */
     uint32_t chunks;
-    uint8_t  results, failed_only;
+    uint8_t  results, failed_only, whole; /* whole: from the first task on, without a choice */
     char     state_name[16]; /* wanted; empty: every */
     uint32_t n;              /* results asked for */
     htc_attempt asked[RESULTS_AT_ONCE];
@@ -93,6 +93,11 @@ static json_t *task_json(const htc_gateway *gw, const job *j, uint64_t index, co
         json_object_set_new(o, "status", json_string(htc_status_name((htc_status)t->status)));
         json_object_set_new(o, "reason", json_string(htc_strerror((htc_status)t->status)));
     }
+    const raised *up = htc__gw_raised(j, t->level);
+    if (up && up->memory)
+        json_object_set_new(o, "memory", json_integer((json_int_t)up->memory));
+    if (up && up->time_limit_s > 0)
+        json_object_set_new(o, "time_limit", json_real(up->time_limit_s));
     if (t->state == TASK_RETRY_WAIT)
         json_object_set_new(o, "not_before", wall_of(gw, t->since));
     else if (t->state == TASK_LEASED)
@@ -387,9 +392,44 @@ static void chunk_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
         walk(gw, l);
 }
 
+/* Tasks that agents hold, or that wait to be tried again: their chunks are in memory, and their number is known. */
+static int is_in_memory(const listing *l)
+{
+    static const char *const names[] = { "leased", "running", "staging_out", "retry_wait" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(l->state_name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* There are no more of what is wanted, by the job's own counts: none at all, or as many as were found from its first task on. */
+static int none_is_left(const listing *l)
+{
+    const counts *n = &l->job->now;
+    uint64_t      found = l->whole ? json_array_size(l->q->answer) : 0;
+    return ((l->failed_only || strcmp(l->state_name, "failed") == 0) && n->failed == found) ||
+           (is_in_memory(l) && (strcmp(l->state_name, "retry_wait") == 0 ? n->retry_wait : n->leased) == found);
+}
+
+/* Of such states only chunks in memory matter, however many lie between them. Cost: O(chunks in memory). */
+static void go_to_chunk_in_memory(listing *l)
+{
+    uint64_t at = l->index / CHUNK_TASKS, best = UINT64_MAX;
+    for (const chunk *c = l->job->chunks; c; c = c->hh.next)
+        if (c->index >= at && c->index < best)
+            best = c->index;
+    if (best == UINT64_MAX)
+        l->index = l->last + 1;
+    else if (best > at)
+        l->index = best * CHUNK_TASKS;
+}
+
 static void walk(htc_gateway *gw, listing *l)
 {
-    while (l->index <= l->last && json_array_size(l->q->answer) < l->limit && l->chunks < CHUNKS_OF_ONE &&
+    int in_memory = is_in_memory(l);
+    if (in_memory)
+        go_to_chunk_in_memory(l);
+    while (l->index <= l->last && !none_is_left(l) && json_array_size(l->q->answer) < l->limit && l->chunks < CHUNKS_OF_ONE &&
            l->bytes < MANIFESTS_OF_ONE) {
         uint64_t index = l->index / CHUNK_TASKS;
         chunk   *c = htc__gw_chunk(l->job, index);
@@ -401,8 +441,12 @@ static void walk(htc_gateway *gw, listing *l)
             return;
         } else if (take_chunk(gw, l, c)) {
             return;
+        } else if (in_memory && json_array_size(l->q->answer) < l->limit) {
+            go_to_chunk_in_memory(l);
         }
     }
+    if (none_is_left(l))
+        l->index = l->last + 1;
     finish(gw, l, HTC_OK);
 }
 
@@ -437,6 +481,7 @@ static void list_job(htc_gateway *gw, request *q, job *j)
     l->results = strcmp(q->op, "results") == 0;
     l->failed_only = htc__gw_req_flag(q, "failed") != 0;
     l->index = l->cursor_of = from;
+    l->whole = !l->results && from == 0 && !q->select.has_tasks;
     l->cursor = l->results ? htc__gw_req_u64(q, "from_output", 0) : 0;
     l->last = last;
     l->limit = limit < 1 ? 1 : limit > 5000 ? 5000 : limit;

@@ -18,7 +18,7 @@ static uint64_t takers(const htc_gateway *gw, const user *u)
 static int all_narrow(const user *u)
 {
     const job *j = u->ready;
-    while (j && j->need_slots <= 1)
+    while (j && j->width.slots <= 1)
         j = j->ready_next;
     return !j;
 }
@@ -66,21 +66,40 @@ static const char *wrong_count(const htc_gateway *gw)
             return edges;
     }
     for (u = gw->users; u; u = u->hh.next) {
-        uint64_t running = 0, held_tasks = 0;
+        uint64_t running = 0, held_tasks = 0, unfinished = 0, offered = 0;
         uint32_t agents = 0;
-        for (j = gw->jobs; j; j = j->hh.next)
+        for (j = gw->jobs; j; j = j->hh.next) {
             running += j->user == u ? j->now.leased : 0;
+            unfinished += j->user == u ? j->count - htc__gw_job_terminal(j) : 0;
+            offered += j->user == u ? htc__gw_job_offers(j) : 0;
+        }
         for (a = gw->agents; a; a = a->hh.next)
             if (a->user == u) {
-                held_tasks += a->n_held;
+                for (uint32_t k = 0; k < a->n_held; k++)
+                    held_tasks += a->held[k].member == 0;
                 agents += a->state != AGENT_LOST ? a->n_slots : 0;
             }
+        if (u->unfinished != unfinished)
+            return "a user's unfinished tasks are not those of that user's open jobs";
+        if (u->coming && !gw->submitting)
+            return "tasks of a user count as coming, and none is being stored";
+        if (u->queued != (u->quota.room ? offered : 0))
+            return "what a user's jobs offer is not what is counted";
         if (u->running != running)
             return "a user's running tasks are not the leased tasks of that user's jobs";
         if (held_tasks != running)
             return "the tasks that agents hold are not the leased ones";
         if (u->agents + u->draining + u->leaving + u->waits != agents)
             return "a user's slots are not those of the agents there are";
+    }
+    for (const project *p = gw->projects; p; p = p->hh.next) {
+        uint64_t running = 0, unfinished = 0;
+        for (j = gw->jobs; j; j = j->hh.next) {
+            running += j->project == p ? j->now.leased : 0;
+            unfinished += j->project == p ? j->count - htc__gw_job_terminal(j) : 0;
+        }
+        if (p->running != running || p->unfinished != unfinished)
+            return "tasks of a project are not those of its open jobs";
     }
     for (size_t i = 0; i < gw->n_sites; i++) {
         const memory *m = &gw->sites[i].memory;
@@ -93,7 +112,7 @@ static const char *wrong_count(const htc_gateway *gw)
                 if (a->held[k].memory > a->memory)
                     return "an agent holds a task that asks for more than it has reserved";
             }
-            if (a->n_held <= a->n_slots && asked != a->memory)
+            if (a->state != AGENT_LOST && a->n_held <= a->n_slots && asked != a->memory)
                 return "an agent has not reserved what its tasks ask for";
         }
         if (reserved != m->reserved)
@@ -114,6 +133,9 @@ static const char *wrong_count(const htc_gateway *gw)
             if (gw->sites[a->site].slots[a->slots[k]].agent != a)
                 return "a slot of an agent is not its own";
     }
+    const char *wrong = htc__gw_taken_audit(gw);
+    if (wrong)
+        return wrong;
     return gw->free + seated == gw->slots ? NULL : "free and held slots are not all slots";
 }
 

@@ -61,6 +61,127 @@ void htc__gw_content_find(htc_bytes document, htc_buf *hashes)
         sort_unique(hashes);
 }
 
+/* ---- uploads of before they had owners ---- */
+
+/* Once, when the gateway begins and its host has such: the owner of each job that names some has these, then the rest goes. */
+typedef struct adoption {
+    htc_runtime_cursor next;
+    htc_buf            items; /* of a page: u64 job, bytes hashes */
+    htc_reader         r;
+    htc_bytes          hashes;
+} adoption;
+
+static void adopt_next(htc_gateway *gw, adoption *a);
+
+static void adopt_end(htc_gateway *gw, adoption *a, htc_status status)
+{
+    if (status != HTC_OK)
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(status)),
+                      "whose the uploads of an earlier system are could not be told (%s) -> look again at the next start", htc_strerror(status));
+    htc_buf_free(&a->items);
+    htc_runtime_context_free(gw->runtime, a);
+}
+
+static void adopt_call(htc_gateway *gw, htc_adopt what, const char *owner, htc_bytes hashes, htc_runtime_call_fn fn, void *ctx)
+{
+    htc_buf_clear(&gw->scratch);
+    htc_put_u8(&gw->scratch, (uint8_t)what);
+    if (what == HTC_ADOPT_GIVE) {
+        htc_put_str(&gw->scratch, owner);
+        htc_put_raw(&gw->scratch, hashes);
+    }
+    htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_ADOPT, htc_buf_bytes(&gw->scratch), fn, ctx);
+}
+
+static void adopted(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    (void)body;
+    if (status == HTC_OK)
+        adopt_next(role, ctx);
+    else
+        adopt_end(role, ctx, status);
+}
+
+static void adopt_job(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    adoption    *a = ctx;
+    job          j;
+    char         owner[NAME_MAX_BYTES];
+    if (r->status == HTC_OK && htc__gw_record_job_read(r->value, &j, owner) == HTC_OK)
+        adopt_call(gw, HTC_ADOPT_GIVE, owner, a->hashes, adopted, a);
+    else if (r->status == HTC_OK || r->status == HTC_ENOTFOUND)
+        adopt_next(gw, a);
+    else
+        adopt_end(gw, a, r->status);
+}
+
+static void adopt_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    adoption    *a = ctx;
+    htc_kv_item  item;
+    size_t       at = 0;
+    uint64_t     id = 0;
+    if (r->status != HTC_OK) {
+        adopt_end(gw, a, r->status);
+        return;
+    }
+    a->next = htc_runtime_next_page(gw->runtime, r);
+    htc_buf_clear(&a->items);
+    for (uint32_t i = 0; i < r->items && htc_kv_result_item(r, &at, &item) == HTC_OK; i++)
+        if (htc__gw_key_content_id(item.key, &id)) {
+            htc_put_u64(&a->items, id);
+            htc_put_bytes(&a->items, item.value);
+        }
+    a->r = htc_reader_of(htc_buf_bytes(&a->items));
+    adopt_next(gw, a);
+}
+
+static void adopt_dropped(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    (void)role, (void)ctx, (void)status, (void)body; /* what is left is looked for at the next start */
+}
+
+static void adopt_next(htc_gateway *gw, adoption *a)
+{
+    if (a->items.status != HTC_OK) {
+        adopt_end(gw, a, a->items.status);
+        return;
+    }
+    if (htc_reader_left(&a->r)) {
+        uint64_t id = htc_get_u64(&a->r);
+        a->hashes = htc_get_bytes(&a->r);
+        key k = htc__gw_key_job(id);
+        htc_runtime_ask(gw->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, adopt_job, a);
+    } else if (a->next.len) {
+        htc_runtime_cursor from = a->next;
+        htc_runtime_scan(gw->runtime, htc_bytes_of("b/"), &from, 0, adopt_page, a);
+    } else {
+        adopt_call(gw, HTC_ADOPT_DROP, NULL, (htc_bytes){ 0 }, adopt_dropped, NULL);
+        adopt_end(gw, a, HTC_OK);
+    }
+}
+
+static void adopt_counted(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    htc_gateway *gw = role;
+    htc_reader   r = htc_reader_of(body);
+    uint64_t     n = status == HTC_OK ? htc_get_u64(&r) : 0;
+    adoption    *a = n ? htc_runtime_context(gw->runtime, sizeof *a) : NULL;
+    (void)ctx;
+    if (!a)
+        return;
+    htc__log(&gw->env, HTC_LOG_INFO, "%llu uploads of an earlier system belong to nobody -> give each to whose jobs name it", (unsigned long long)n);
+    htc_buf_init(&a->items, &gw->env, 0);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("b/"), NULL, 0, adopt_page, a);
+}
+
+void htc__gw_content_begin(htc_gateway *gw)
+{
+    adopt_call(gw, HTC_ADOPT_COUNT, NULL, (htc_bytes){ 0 }, adopt_counted, NULL);
+}
+
 /* ---- what none names ---- */
 
 static htc_ns every(const htc_gateway *gw)

@@ -24,6 +24,8 @@ static agent *to_drain(htc_gateway *gw, const user *u)
     {
         if (a->user != u || a->draining || a->stop || a->state > AGENT_READY)
             continue;
+        if ((htc__gw_reserved_at(gw, a->site) && htc__gw_wide_collects(gw, a)) || a->want <= htc__gw_wide_unbegun(gw, a))
+            continue; /* it would give the task back */
         uint32_t mine = rank_of(gw, a), its = best ? rank_of(gw, best) : 0;
         if (!best || mine < its || (mine == its && (a->since < best->since || (a->since == best->since && a->id < best->id))))
             best = a;
@@ -58,8 +60,11 @@ static void drain_one(htc_gateway *gw, agent *a)
         htc__gw_agent_drain(gw, a, 1);
 }
 
+/* Not those that leave since the core hours of their user are spent: nobody is owed their slots, and they go all the same. */
 static void undrain(htc_gateway *gw, const user *u, uint64_t n)
 {
+    if (htc__gw_quota_spent(gw, u))
+        return;
     for (agent *a; n > 0 && (a = newest_drain(gw, u)) != NULL; n--)
         if (a->draining)
             htc__gw_agent_drain(gw, a, 0);
@@ -131,7 +136,8 @@ static uint32_t give_somewhere(htc_gateway *gw, user *u, uint64_t n)
         uint32_t i = gw->order[k];
         site    *s = &gw->sites[i];
         site_now now = { .free = s->cores - s->used, .usable = htc__gw_site_open(gw, s) != 0 };
-        if (now.free == 0 || !now.usable || (u->denied_until > gw->now && u->denied_at == i))
+        int      barred = htc__gw_reserved_at(gw, i) && !htc__gw_reserved_user(gw, u);
+        if (now.free == 0 || !now.usable || barred || (u->denied_until && u->denied_until[i] > gw->now))
             continue;
         uint64_t ahead = ahead_at(gw, u, i), least = ahead < n ? ahead : n;
         uint32_t given = least ? give(gw, u, i, (uint32_t)(least < now.free ? least : now.free), 0) : 0;
@@ -196,21 +202,44 @@ static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot
     int      refused = htc__gw_place(gw, u) == HTC_PLACE_REFUSED;
     uint64_t queued = refused ? 0 : now ? startable_now(gw, u) : u->usable;
     uint64_t all = htc__gw_wide_queued(gw, u);
+    uint64_t most = htc__gw_quota_demand(gw, u);
     queued = queued < all ? queued : all;
+    queued = queued < most ? queued : most;
     for (size_t i = 0; i < gw->n_sites && !refused && gw->options.slots_max > 1; i++) {
         const site *s = &gw->sites[i];
         uint64_t    ahead = ahead_at(gw, u, i), seats = htc__gw_site_open(gw, s) ? s->cores - s->used : 0;
         queued += now && seats < ahead ? seats : ahead;
     }
     uint64_t in_turn = queued == 0 && u->queued && u->busy && !refused;
-    *v = (htc_allot_user){ .weight = u->weight_used, .queued = queued + in_turn, .running = u->busy - in_turn,
+    uint64_t running = u->busy - in_turn;
+    if (htc__gw_quota_spent(gw, u)) /* its agents leave (htc__gw_quotas_look): it is due no share */
+        queued = in_turn = running = 0;
+    *v = (htc_allot_user){ .weight = u->weight_used, .queued = queued + in_turn, .running = running,
                            .agents = u->agents, .draining = u->draining, .starting = u->starting,
                            .last_served = u->last_served, .arrival = u->arrival, .id = id,
                            .fixed = (uint64_t)fixed_user(gw, u->name) };
 }
 
+/* What a task of a user takes of whom none has ended: the wall-time limit that the tasks name which wait, on average over the first jobs. */
+#define LIMIT_LOOKS 16
+
+static double limit_of(htc_gateway *gw, user *u)
+{
+    double sum = 0, tasks = 0;
+    int    looks = LIMIT_LOOKS;
+    for (job *j = u->ready; j && looks--; j = j->ready_next) {
+        double n = (double)htc__gw_job_ready(j);
+        htc__gw_job_needs(gw, j);
+        sum += j->need_wall_s > 0 ? n * j->need_wall_s : 0;
+        tasks += j->need_wall_s > 0 ? n : 0;
+    }
+    if (tasks > 0)
+        u->limit_s = sum / tasks;
+    return u->limit_s;
+}
+
 /* The weight of each as it is set, or also by what the unfinished tasks will take: their number times the mean run time of the
- * user's tasks so far, or of all users' as long as none of these has ended. */
+ * user's tasks so far. As long as none of these has ended it is their wall-time limit, or else the mean of all users. */
 static htc_status weigh(htc_gateway *gw, user **who, size_t n)
 {
     uint64_t  *priority = htc__alloc(&gw->env, n * sizeof *priority), *weight = htc__alloc(&gw->env, n * sizeof *weight);
@@ -223,9 +252,10 @@ static htc_status weigh(htc_gateway *gw, user **who, size_t n)
         sum += who[i]->runs.mean_s;
     }
     for (size_t i = 0; status == HTC_OK && i < n; i++) {
-        double mean = who[i]->runs.count ? who[i]->runs.mean_s : known ? sum / known : 0;
+        double limit = gw->options.weight_profiled && !who[i]->runs.count ? limit_of(gw, who[i]) : 0;
+        double mean = who[i]->runs.count ? who[i]->runs.mean_s : limit > 0 ? limit : known ? sum / known : 0;
         priority[i] = who[i]->weight;
-        work[i] = (double)(who[i]->queued + who[i]->running) * mean;
+        work[i] = (double)(htc__gw_queued(who[i]) + who[i]->running) * mean;
     }
     if (status == HTC_OK)
         status = htc_allot_profiled(&gw->env, priority, work, n, gw->options.weight_profiled ? gw->options.gamma : 0, weight);
@@ -289,30 +319,33 @@ static htc_status divide(htc_gateway *gw, division *d, int now)
 static void lend(htc_gateway *gw, division *d)
 {
     user    *best = NULL;
-    uint32_t at = 0, slots = 0;
+    uint32_t at = 0;
     for (size_t i = 0; i < d->n; i++) {
         user      *u = d->who[i];
         const job *j = htc__gw_wide_short(gw, u);
         uint32_t   reach = 0;
         for (uint32_t k = 0; j && k < gw->n_sites; k++) {
-            if (j->need_slots > gw->site_nodes[k].slots || !htc__gw_job_allows(j, k) || htc__gw_wide_reach(gw, u, k) < j->need_slots)
+            if (!htc__gw_wide_reaches(gw, j, k))
                 continue;
             reach = 1;
             if (u->lent_slots == 0 && gw->free && !htc__gw_wide_at(gw, k) && (!best || u->last_served < best->last_served)) {
                 best = u;
                 at = k;
-                slots = j->need_slots;
             }
         }
-        if (!reach)
+        if (!reach && !htc__gw_reserved_user(gw, u))
             u->lent_slots = 0;
     }
     if (!best)
         return;
     htc__gw_wide_lend(gw, best, at);
-    uint32_t idle = (uint32_t)htc__gw_takers(gw, best, at);
-    if (slots > idle)
-        give(gw, best, at, slots - idle, 1);
+    for (uint32_t k = 0; k < gw->n_sites; k++) {
+        const job *j = htc__gw_wide_at(gw, k);
+        uint32_t   wanted = j && j->user == best ? gw->sites[k].wide_parts * (j->width.members > 1 ? htc__gw_gang_unit(gw, k, j->width.part) : j->width.slots) : 0;
+        uint32_t   idle = (uint32_t)htc__gw_takers(gw, best, k);
+        for (uint32_t given = 1; wanted > idle && given; idle += given)
+            given = give(gw, best, k, wanted - idle, 1);
+    }
 }
 
 /* Agents that wait in queues hold slots and are nobody's gain: those of users with more than their share make room for those with less. */
@@ -367,6 +400,7 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
     }
     if (status == HTC_OK && gw->options.slots_max > 1)
         lend(gw, d);
+    htc__gw_reserved_fill(gw);
     yield(gw, d);
     for (size_t i = 0; i < d->n; i++)
         htc__gw_agents_trim(gw, d->who[i]);
@@ -390,6 +424,7 @@ void htc__gw_reallocate(htc_gateway *gw)
             if (gw->policy != HTC_ALLOT_STATIC || fixed_user(gw, u->name)) /* nobody else ever has a slot */
                 htc__gw_memory_note(gw, u, 0);
         htc__gw_memory_keep(gw);
+        htc__gw_counted_keep(gw);
         for (user *u = gw->users; u; u = u->hh.next)
             u->fits_slots = UINT32_MAX;
         count_busy(gw);
@@ -401,6 +436,8 @@ void htc__gw_reallocate(htc_gateway *gw)
         }
         status = weigh(gw, d.who, d.n);
     }
+    if (status == HTC_OK)
+        status = htc__gw_project_weights(gw, d.who, d.n);
     if (status == HTC_OK)
         status = divide_and_launch(gw, &d);
     htc__free(&gw->env, d.views, users * sizeof *d.views);

@@ -1,5 +1,7 @@
 /* The gateway's door: one step for each thing that happened, and what time alone brings about. */
+#include "htcsched/keyring.h"
 #include "roles/gateway/gateway.h"
+#include "roles/gateway/nodes_closed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,10 +28,13 @@ static void defaults(htc_gateway_options *o)
     o->retry_backoff_ns = or_default(o->retry_backoff_ns, HTC_SECOND);
     o->retry_backoff_max_ns = or_default(o->retry_backoff_max_ns, 300 * HTC_SECOND);
     o->slots_max = o->slots_max == 0 ? 1 : o->slots_max < AGENT_SLOTS_MAX ? o->slots_max : AGENT_SLOTS_MAX;
+    o->gang_collect_ns = or_default(o->gang_collect_ns, 60 * HTC_SECOND);
+    o->wide_wait_ns = or_default(o->wide_wait_ns, 300 * HTC_SECOND);
     o->memory_wait_ns = or_default(o->memory_wait_ns, 60 * HTC_SECOND);
     o->tasks_max = o->tasks_max ? o->tasks_max : UINT64_C(1) << 40;
     o->idle_ns = or_default(o->idle_ns, 300 * HTC_SECOND);
     o->content_grace_ns = or_default(o->content_grace_ns, 86400 * HTC_SECOND);
+    o->half_life_ns = or_default(o->half_life_ns, 7 * 86400 * HTC_SECOND);
     o->token_life_ns = or_default(o->token_life_ns, 7 * 86400 * HTC_SECOND);
 }
 
@@ -43,12 +48,13 @@ static void destroy(void *self)
         return;
     htc_env env = gw->env;
     htc__gw_agents_free(gw);
+    htc__gw_taken_sweep(gw, 0);
     htc__gw_jobs_free(gw);
     HASH_ITER(hh, gw->users, u, un)
     {
         HASH_DEL(gw->users, u);
         htc_runtime_wake(gw->runtime, &u->folded, HTC_ECLOSED);
-        htc__free(&env, u, sizeof *u);
+        htc__gw_user_free(gw, u);
     }
     HASH_ITER(hh, gw->conns, c, cn)
     {
@@ -56,11 +62,17 @@ static void destroy(void *self)
         htc__free(&env, c, sizeof *c);
     }
     htc__nodes_free(&gw->nodes, &env);
+    htc__gw_nodes_closed_free(gw);
+    htc__gw_projects_free(gw);
+    htc__gw_usage_free(gw);
+    htc_registry_destroy(gw->registry);
     DL_FOREACH_SAFE(gw->requests, q, qn)
     htc__gw_req_free(gw, q);
     htc__gw_changing_free(gw);
     htc__gw_removals_free(gw);
     htc__gw_known_keys_free(gw);
+    htc__gw_content_free(gw);
+    htc__gw_mails_free(gw);
     htc_buf_free(&gw->marks);
     for (size_t i = 0; i < gw->n_sites; i++)
     {
@@ -69,15 +81,35 @@ static void destroy(void *self)
     }
     htc__free(&env, gw->sites, gw->n_sites * sizeof *gw->sites);
     htc__free(&env, gw->site_nodes, gw->n_sites * sizeof *gw->site_nodes);
+    htc__free(&env, gw->gang_sites, gw->n_sites * sizeof *gw->gang_sites);
+    htc__free(&env, gw->reservation_sites, gw->n_sites * sizeof *gw->reservation_sites);
+    htc__free(&env, gw->parts, gw->n_sites * sizeof *gw->parts);
+    htc__gw_gangs_free(gw);
     htc__free(&env, gw->ranks, gw->n_sites * sizeof *gw->ranks);
     htc__free(&env, gw->order, gw->n_sites * sizeof *gw->order);
     for (size_t i = 0; i < gw->n_fair_users; i++)
         htc__strfree(&env, gw->fair_users[i]);
     htc__free(&env, gw->fair_users, gw->n_fair_users * sizeof *gw->fair_users);
     htc__free(&env, gw->dues, gw->cap_dues * sizeof *gw->dues);
+    htc__gw_active_free(gw);
     htc_runtime_destroy(gw->runtime);
     htc_buf_free(&gw->scratch);
     htc__free(&env, gw, sizeof *gw);
+}
+
+static void take_label(char *label, size_t room, const char *text)
+{
+    snprintf(label, room, "%s", text ? text : "");
+    htc__text_clean(label);
+}
+
+static void own_machine(site *s, const htc_gateway_options *o)
+{
+    htc_wire_machine m = { 0 };
+    take_label(m.system, sizeof m.system, o->system);
+    take_label(m.machine, sizeof m.machine, o->machine);
+    htc__machine_add(&s->kinds, &m);
+    take_label(s->node, sizeof s->node, o->name);
 }
 
 static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
@@ -89,7 +121,10 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
     gw->site_nodes = htc__alloc(&gw->env, o->n_sites * sizeof *gw->site_nodes);
     gw->ranks = htc__alloc(&gw->env, o->n_sites * sizeof *gw->ranks);
     gw->order = htc__alloc(&gw->env, o->n_sites * sizeof *gw->order);
-    if (!gw->site_nodes || !gw->ranks || !gw->order)
+    gw->gang_sites = htc__alloc(&gw->env, o->n_sites * sizeof *gw->gang_sites);
+    gw->parts = htc__alloc(&gw->env, o->n_sites * sizeof *gw->parts);
+    gw->reservation_sites = htc__alloc(&gw->env, o->n_sites * sizeof *gw->reservation_sites);
+    if (!gw->reservation_sites || !gw->site_nodes || !gw->ranks || !gw->order || !gw->gang_sites || !gw->parts)
         return HTC_ENOMEM;
     for (size_t i = 0; i < o->n_sites; i++) {
         htc_site_options  copy = { 0 };
@@ -111,11 +146,28 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         s->node_cores = from->node_cores ? from->node_cores : from->cores;
         s->memory.total = from->memory;
         s->speed = from->speed > 0 ? from->speed : 1;
+        take_label(s->org, sizeof s->org, from->org);
+        take_label(s->type, sizeof s->type, from->type);
+        take_label(s->os, sizeof s->os, from->os);
         s->task_memory = from->task_memory ? from->task_memory : from->memory / from->cores;
         if (from->memory && s->task_memory > from->memory)
             return HTC_EINVAL;
         gw->site_nodes[i] = (site_nodes){ .name = s->name, .memory = from->memory, .cores = s->node_cores,
                                            .slots = s->cores < o->slots_max ? s->cores : o->slots_max };
+        gw->site_nodes[i].counted = &s->counted;
+        gw->site_nodes[i].node = s->node;
+        gw->site_nodes[i].kinds = &s->kinds;
+        if (!from->joins)
+            own_machine(s, o);
+        for (size_t k = 0; k < from->n_resources; k++) {
+            uint32_t before = s->counted.n;
+            if (from->resources[k].count == 0)
+                continue;
+            if (htc__counted_set(&s->counted, from->resources[k].name, from->resources[k].count) != HTC_OK || s->counted.n == before)
+                return HTC_EINVAL;
+            s->counted.at[s->counted.n - 1].fixed = 1;
+        }
+        gw->site_nodes[i].unknown = from->joins != 0;
         if (from->joins && (status = htc__gw_joined_init(gw, s, from)) != HTC_OK)
             return status;
         gw->slots += s->cores;
@@ -167,13 +219,24 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     if (status == HTC_OK)
         status = htc_runtime_create(env, &runtime, &gw->runtime);
     if (status == HTC_OK)
+        status = htc__gw_active_init(gw, &o);
+    if (status == HTC_OK)
         status = htc_runtime_ids_create(gw->runtime, htc_bytes_of("g/agent"), 256, htc__gw_agent_ids_ready, NULL, &gw->agent_ids);
+    if (status == HTC_OK)
+        status = htc_registry_create(env, &gw->registry);
+    if (status == HTC_OK)
+        status = htc_registry_add_builtin(gw->registry);
+    if (status == HTC_OK)
+        status = htc_allot_find(gw->registry, "fair-share", &gw->fair_share);
     if (status != HTC_OK) {
         destroy(gw);
         return status;
     }
+    gw->site_quota = (quota_limits){ { o.quota_core_ns + 1, o.quota_bytes + 1, o.quota_tasks + 1, o.quota_processes + 1 } };
+    gw->usage_at = HTC_NEVER;
     o.sites = NULL;
     o.fair_users = NULL;
+    o.name = o.address = o.data_id = NULL;
     o.owner_name = gw->owner_name;
     if (o.operator_token)
         htc__gw_token_hash(o.operator_token, gw->operator_hash);
@@ -183,6 +246,11 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     if (o.store_join && o.store_join[0])
         snprintf(gw->store_join, sizeof gw->store_join, "tcp://%s", o.store_join);
     o.store_join = NULL;
+    if (o.outputs && o.outputs_id) {
+        snprintf(gw->outputs, sizeof gw->outputs, "%s", o.outputs);
+        snprintf(gw->outputs_id, sizeof gw->outputs_id, "%s", o.outputs_id);
+    }
+    o.outputs = o.outputs_id = NULL;
     o.policy = NULL;
     gw->options = o;
     gw->store_retry_at = HTC_NEVER;
@@ -196,7 +264,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
 
 static int is_stranger(const htc_gateway *gw, const conn *c)
 {
-    return c->info.transport == HTC_TRANSPORT_TCP ||
+    return c->info.transport == HTC_TRANSPORT_TCP || (c->info.transport == HTC_TRANSPORT_SECURE && c->key.role == HTC_KEY_USER) ||
            (c->info.transport == HTC_TRANSPORT_UNIX && c->info.uid != gw->options.owner_uid);
 }
 
@@ -279,22 +347,27 @@ static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
 {
     uint8_t    role = 0;
     uint16_t   version = 0;
-    htc_status status = htc_wire_read_hello(r, HTC_WIRE_VERSION, &role, &version);
+    htc_status status = htc_wire_read_hello_machine(r, HTC_WIRE_VERSION, &role, &version, &c->machine);
     int        local = c->info.transport == HTC_TRANSPORT_UNIX, far = c->info.transport == HTC_TRANSPORT_SECURE;
     if (status != HTC_OK) {
         refuse(gw, c, id, status, "this is the gateway of libhtcsched; your greeting is not one of its protocol");
     } else if (role != HTC_WIRE_ROLE_USER && role != HTC_WIRE_ROLE_AGENT && role != HTC_WIRE_ROLE_JOINED) {
         refuse(gw, c, id, HTC_EPROTO, "the gateway serves users, agents and hosts that join");
-    } else if (far && role == HTC_WIRE_ROLE_USER) {
-        refuse(gw, c, id, HTC_EDENIED, "the key of a host is no user's: log in on the gateway's machine");
+    } else if (far && role == HTC_WIRE_ROLE_USER && c->key.role != HTC_KEY_USER) {
+        refuse(gw, c, id, HTC_EDENIED, "the key of a host is no user's: htc keys enrol NAME --role user");
+    } else if (far && role != HTC_WIRE_ROLE_USER && c->key.role != HTC_KEY_HOST) {
+        refuse(gw, c, id, HTC_EDENIED, "the key of a user is no host's: htc keys enrol NAME --role host");
     } else if (!far && role == HTC_WIRE_ROLE_JOINED && c->info.transport != HTC_TRANSPORT_SIM) {
         refuse(gw, c, id, HTC_EDENIED, "a host joins with its key, at the address of server.join");
     } else if (role == HTC_WIRE_ROLE_AGENT && local && c->info.uid != gw->options.owner_uid && gw->options.apart != HTC_APART_UID) {
         refuse(gw, c, id, HTC_EDENIED, "an agent runs as the owner of the state directory");
     } else if (role == HTC_WIRE_ROLE_USER && local && c->info.uid != gw->options.owner_uid && gw->options.owner_only) {
         refuse(gw, c, id, HTC_EDENIED, "this system serves its owner alone (server.others)");
+    } else if (gw->phase == PHASE_WAITING && role != HTC_WIRE_ROLE_USER) {
+        htc_runtime_close(gw->runtime, c->peer, HTC_EUNREACHABLE); /* it tries the next address */
     } else {
         c->role = role;
+        c->speaks = version;
         htc_wire_welcome(&gw->scratch, id, version);
         htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
     }
@@ -353,10 +426,12 @@ static void run_time(htc_gateway *gw)
 {
     if (gw->now >= gw->store_retry_at)
         gw->store_retry_at = HTC_NEVER;
-    if (gw->phase != PHASE_READY)
+    htc__gw_active_go(gw);
+    if (gw->phase != PHASE_READY || !htc__gw_active_holds(gw))
         return;
     htc__gw_dues_run(gw);
     htc__gw_removals_go(gw);
+    htc__gw_mails_go(gw);
     htc__gw_logins_go(gw);
     if (gw->now >= gw->idle_at)
         close_idle(gw);
@@ -369,6 +444,7 @@ static void run_time(htc_gateway *gw)
     if (gw->now >= gw->tick_at) {
         gw->tick_at = gw->now + gw->options.tick_ns;
         htc__gw_tokens_sweep(gw);
+        htc__gw_quotas_look(gw);
         htc__gw_content_look(gw);
         htc__gw_reallocate_soon(gw);
     }
@@ -386,9 +462,13 @@ static htc_ns deadline(const void *self)
     const htc_gateway *gw = self;
     htc_ns             at = htc_runtime_deadline(gw->runtime);
     at = earlier(at, gw->store_retry_at);
-    if (gw->phase != PHASE_READY)
+    at = earlier(at, htc__gw_active_deadline(gw));
+    if (gw->phase != PHASE_READY || !htc__gw_active_holds(gw))
         return at;
+    at = earlier(at, htc__gw_mails_deadline(gw));
     at = earlier(at, gw->idle_at);
+    if (gw->store_status == HTC_OK)
+        at = earlier(at, gw->usage_at);
     at = earlier(at, htc__logins_deadline(&gw->logins));
     if (gw->n_dues)
         at = earlier(at, gw->dues[0].at);
@@ -411,14 +491,34 @@ void htc__gw_shutdown(htc_gateway *gw, int at_once)
         htc__log(&gw->env, HTC_LOG_INFO, "asked to end -> %s", at_once ? "end all tasks" : "let running tasks finish");
     gw->shutdown = 1;
     gw->stop_now |= at_once != 0;
-    htc__gw_agents_stop(gw, gw->stop_now);
+    if (htc__gw_shared(gw) && !gw->stop_now && gw->phase == PHASE_READY)
+        gw->phase = PHASE_HANDING; /* another one goes on with the agents */
+    else if (gw->phase != PHASE_HANDING && gw->phase != PHASE_WAITING)
+        htc__gw_agents_stop(gw, gw->stop_now);
+}
+
+static void released(void *role, void *ctx, htc_status status)
+{
+    htc_gateway *gw = role;
+    (void)ctx;
+    if (status != HTC_OK)
+        return;
+    gw->phase = PHASE_STOPPED;
+    htc_runtime_stop(gw->runtime, HTC_OK);
 }
 
 static void check_shutdown(htc_gateway *gw)
 {
-    if (!gw->shutdown || gw->phase == PHASE_STOPPED || HASH_COUNT(gw->agents) || gw->dirty_chunks || gw->dirty_jobs ||
-        htc_runtime_pending(gw->runtime))
+    int waits = gw->phase == PHASE_WAITING && !gw->active.own.term, hands = gw->phase == PHASE_HANDING;
+    if (!gw->shutdown || gw->phase == PHASE_STOPPED || gw->active.own.released)
         return;
+    if (!waits && ((!hands && HASH_COUNT(gw->agents)) || gw->dirty_chunks || gw->dirty_jobs || htc__gw_usage_busy(gw) || htc_runtime_pending(gw->runtime) || !htc__gw_gate_is_empty(gw)))
+        return;
+    if (gw->active.own.term) {
+        gw->active.own.released = 1;
+        htc__gw_active_write(gw, released, NULL);
+        return;
+    }
     gw->phase = PHASE_STOPPED;
     htc_runtime_stop(gw->runtime, HTC_OK);
 }
@@ -445,18 +545,23 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     const htc_input *in = htc__input_known(given, &room, &unknown);
     if (!in)
         return unknown;
-    htc_status broken = htc_runtime_begin(gw->runtime, in, out);
+    htc_status broken = htc_runtime_begin(gw->runtime, in, htc__gw_gate_begin(gw, out));
     if (broken != HTC_OK)
         return broken;
     int from_store = in->peer == gw->options.store_peer;
     gw->now = in->now;
     gw->wall = in->wall;
     notice_stall(gw);
+    htc__gw_history_go(gw);
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_START:
         gw->started_wall = in->wall;
+        htc__history_begin(&gw->history, in->now);
         gw->reallocated = 0;
-        htc__gw_recover(gw);
+        if (htc__gw_shared(gw))
+            htc__gw_active_begin(gw);
+        else
+            htc__gw_recover(gw);
         break;
     case HTC_IN_MESSAGE:
         if (!from_store)
@@ -489,13 +594,19 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     gw->turns |= in->kind == HTC_IN_TURN;
     if (!gw->turns || in->kind == HTC_IN_TURN)
         htc__gw_flush(gw); /* once for all that came together */
+    if (gw->phase == PHASE_READY || gw->phase == PHASE_HANDING)
+        htc__gw_usage_flush(gw);
+    if (htc_runtime_status(gw->runtime) == HTC_OK)
+        htc__gw_seal_check(gw);
     if (htc_runtime_status(gw->runtime) == HTC_OK)
         check_shutdown(gw);
+    htc__gw_gate_ask(gw);
     /* What is due already is expected now, not back then: a deadline may be older than the step that has set it. */
     gw->expected = deadline(gw);
     if (gw->expected < gw->now)
         gw->expected = gw->now;
-    return htc_runtime_end(gw->runtime, in);
+    broken = htc_runtime_end(gw->runtime, in);
+    return broken == HTC_OK ? htc__gw_gate_end(gw, out) : broken;
 }
 
 const htc_machine_ops *htc_gateway_ops(void)

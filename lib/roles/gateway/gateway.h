@@ -8,15 +8,30 @@
  *   remove.c    jobs that are removed, however often it is interrupted
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *   memory.c    what tasks reserve, and who waits (pure)  admission.c what is taken on while much is on its way (pure)
+ *   offers.c    which machine a task asks for, and which ones there are (pure)
  *   logins.c    whose password is looked at next, and who is told late that it is wrong (pure)
  *   node_health.c  which nodes fail everybody (pure)      site_choice.c  where a task fits, where an agent starts (pure)
+ *   requests.h  the users' requests: api*.c, and whose jobs they are about
  *   content.c   what is uploaded, and goes when no job names it
+ *   content_sites.c  what of it tasks read at sites beyond this machine
  *   submissions.c  keys under which a submission may be repeated
+ *   wishes.c    what a submission may ask for beside limits: an array's numbers, a time to begin, a signal
+ *   end_job.c   what runs when a job has ended              mail.c    who is told that it has
+ *   dues.c      what is due later                       filter.c  which jobs of a list are meant
  *   after.c     jobs that wait for other jobs
- *   slots.c     which slots an agent has, and how many it may fill
+ *   share_history.c  cores by user over time (pure)      api_history.c  who is told
+ *   slots.c     which slots an agent has                 agent_figures.c  what attempts came to, for monitors (pure)
  *   wide.c      tasks that take several slots of one agent
+ *   gang.c      which nodes a gang is of, and when it is given up (pure)  gangs.c  gangs
+ *   reservation.c  which task of several slots has waited for longest (pure)  reserved.c  slots for it alone
+ *   nodes_closed.c  nodes out of service
+ *   counted.c   what sites count: GPUs, licences (pure)   taken.c     what attempts have of that
+ *   projects.h  projects, quotas, and who used what: projects.c, quotas.c, usage.c, api_report.c; pure: quota.c, day_usage.c
  *   joined.c    sites beyond this machine, whose hosts have joined
  *   joined_files.c  files that tasks have left on the disks of these
+ *   active.c    which of several gateways on one store is the active one; nothing leaves before that is confirmed
+ *   writes.c    the writes of open jobs
+ *   seal.c      a gateway that becomes active writes all that it goes on from anew
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -39,12 +54,24 @@
 #include "roles/runtime/agent_wire.h"
 #include "roles/runtime/apart.h"
 #include "htcsched/calls.h"
+#include "roles/gateway/active.h"
 #include "roles/gateway/admission.h"
+#include "roles/gateway/after.h"
+#include "roles/gateway/agent_figures.h"
+#include "roles/gateway/counted.h"
 #include "roles/gateway/health.h"
+#include "roles/gateway/day_usage.h"
+#include "roles/gateway/keys.h"
 #include "roles/gateway/logins.h"
 #include "roles/gateway/memory.h"
 #include "roles/gateway/node_health.h"
+#include "roles/gateway/offers.h"
+#include "roles/gateway/quota.h"
+#include "roles/gateway/share_history.h"
 #include "roles/gateway/site_choice.h"
+#include "roles/gateway/taken.h"
+#include "roles/gateway/wide.h"
+#include "roles/gateway/wishes.h"
 
 #define NAME_MAX_BYTES 64
 #define AGENT_SLOTS_MAX 64 /* of one agent */
@@ -62,6 +89,8 @@ typedef struct user  user;
 typedef struct job   job;
 typedef struct chunk chunk;
 typedef struct agent agent;
+typedef struct closed_node closed_node;
+typedef struct project project;
 
 /* ---- tasks and chunks ---- */
 
@@ -78,25 +107,32 @@ typedef enum task_state {
 typedef struct task {
     uint8_t  state;  /* task_state */
     uint8_t  phase;  /* htc_held_state while LEASED; not stored */
+    uint8_t  level;  /* of its limits among job.wishes.raised, from 1; 0: as the job has it */
     uint8_t  cancel; /* asked to end while LEASED; stored, so that a restart does not forget */
     uint16_t tries;  /* failed attempts counted against the limit */
     uint16_t lost;
     uint32_t attempt; /* newest attempt number; only grows */
     int32_t  status;  /* of the last attempt that ended */
     uint64_t agent;   /* while LEASED */
-    uint8_t  brief[BRIEF_BYTES]; /* DONE: its result, if it is as most are; brief[0] 0: it has a record of its own */
+    union {
+        uint8_t  brief[BRIEF_BYTES];    /* DONE: its result, if it is as most are; brief[0] 0: it has a record of its own */
+        uint64_t left[BRIEF_BYTES / 8]; /* else left[1]: bytes of outputs that its last attempt left, until another one's come; left[0] is 0 */
+    };
     htc_ns   since;   /* on the clock of now; RETRY_WAIT: when it is due. Not stored */
 } task;
 
 /* A put that travels in front of a record's write. */
 typedef struct extra_put {
     htc_buf           key, value;
+    uint64_t          version; /* of what is there; 0: nothing, as far as is known */
+    chunk            *chunk;   /* whose it is while it is written */
     struct extra_put *next;
 } extra_put;
 
-/* What attempts have cost. It is stored with the tasks that it belongs to, in one record: counted exactly when they are. */
+/* What attempts have cost: stored with the tasks that it belongs to, in one record, and so counted exactly when they are. */
 typedef struct usage {
-    uint64_t core_ns;  /* run time of every attempt whose result was counted */
+    uint64_t core_ns;  /* run time of every attempt whose result was counted, times its cores */
+    uint64_t bytes;    /* of outputs that are kept */
     uint64_t attempts; /* begun */
     uint64_t losses;   /* attempts that were lost with their agent or suspended */
 } usage;
@@ -110,6 +146,7 @@ struct chunk {
     usage      used;   /* by its tasks */
     uint64_t   version;
     uint8_t    dirty, writing;
+    uint8_t    unsure; /* a write of it has no known outcome: it may be what is found there */
     uint8_t    ahead; /* it exists, but its turn has not come: not among job->chunks_open */
     uint32_t   puts_pending; /* result writes that the record's own write waits for */
     extra_put *puts;         /* results of the next write */
@@ -136,46 +173,15 @@ typedef struct ready_task {
     struct ready_task *prev, *next;
 } ready_task;
 
-/* ---- a job that waits for another one of its user ---- */
-
-typedef enum edge_rule {
-    AFTER_OK = 0, /* the parent ends with every task done */
-    AFTER_ANY,    /* it ends */
-    AFTER_FAILED, /* it ends otherwise than well */
-    AFTER_RULES
-} edge_rule;
-
-typedef enum edge_outcome {
-    PARENT_OPEN = 0,  /* as far as is known */
-    PARENT_OK,        /* every task is done */
-    PARENT_FAILED,    /* a task failed */
-    PARENT_CANCELLED, /* no task failed, and one was cancelled */
-    PARENT_GONE,      /* it was removed, and how it ended is not known */
-    PARENT_OUTCOMES
-} edge_outcome;
-
-typedef struct edge {
-    uint64_t parent;
-    uint8_t  rule, outcome; /* edge_rule, edge_outcome: the first end of the parent that was seen, and no later one */
-    uint8_t  linked;
-    job     *job;
-    struct edge *prev, *next; /* among those that wait for the same parent */
-} edge;
-
-/* A job that others wait for: until each of them has its outcome in its record. */
-typedef struct awaited {
-    uint64_t       id;
-    edge          *edges;
-    UT_hash_handle hh;
-} awaited;
-
 struct job {
     uint64_t  id;
     user     *user;
     htc_spec *spec;
+    htc_buf   credentials; /* of an open one, and while it is submitted: what its URLs need, in the syntax of .netrc; nobody is told */
     htc_buf   content; /* while it is submitted: the hashes that its document names */
     uint64_t  count;
     char      name[128];
+    project  *project;   /* of an open job; NULL: none, or it is gone */
     double    time_limit_s; /* of submit; 0: the document's */
     uint64_t  memory;
     uint32_t  max_attempts, compat;
@@ -185,6 +191,8 @@ struct job {
     uint32_t  n_edges;
     uint8_t   seats;       /* its tasks are seats at a flow (HTC_FLOW_EXECUTABLE) */
     uint8_t   waits;       /* for one of them, or for the record that says that they have ended */
+    uint8_t   early;       /* its time to begin has not come */
+    wishes    wishes;
     uint8_t   edges_late;  /* an outcome is known that is not in the record */
     htc_bytes edges_read;  /* of a record that was just read: lies in its bytes */
     char      output[256], error_output[256], submit_dir[512];
@@ -200,8 +208,9 @@ struct job {
     chunk    *chunks;
     uint32_t  chunks_open, chunks_ahead;
     ready_task *head, *tail; /* lost ones go first; retries after the fresh ones */
-    uint64_t    version;
+    uint64_t    version, open_version; /* of the record; of the one that says that it is open, 0: not known */
     uint8_t     dirty, writing, low_busy;
+    uint8_t     unsure; /* as of a chunk */
     uint32_t    walks; /* through its tasks, under way: each may open chunks again that were complete */
     uint8_t     open; /* in gw->jobs; else read for one request and freed after it */
     uint32_t    uses; /* continuations that hold this pointer */
@@ -211,12 +220,22 @@ struct job {
     UT_hash_handle hh;
     job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, in turn */
     uint8_t  in_ready;
-    uint64_t queued; /* of htc__gw_job_ready(), as it is in the user's sum */
+    uint64_t queued; /* of what it offers, as it is in the user's sum */
+    uint64_t unfinished; /* tasks, as they are in the sums of its user and its project */
+    htc_ns   could;   /* begin: since when, wall, as far as it is concerned itself: not paused, not before its time or other jobs */
+    uint8_t  blocked; /* it cannot */
+    job     *project_prev, *project_next; /* open ones of its project */
     health  *health; /* one a site, from the first failure on; NULL: well everywhere */
     size_t   n_health;
+    double   need_wall_s;   /* of its next task, as need: the wall-time limit; 0: none */
     uint64_t need, need_of; /* what its next task asks for, bytes, 0: nothing named; the task's index + 1 */
-    uint32_t need_slots;    /* and slots */
+    task_width width;       /* and of slots */
+    htc_ns   wide_since;    /* likewise: it is its user's first since then; 0: it is not: reserved.c */
+    gang_watch gang;        /* if these are of several nodes */
     htc_ns   memory_since;  /* its next task waits for memory since then; 0: it does not */
+    htc_ns   counted_since; /* likewise, for what sites count */
+    counted_need counts;    /* that its next task takes */
+    machine_wish asks;      /* where its next task is to run */
 };
 
 /* ---- users ---- */
@@ -230,12 +249,14 @@ struct user {
     uint32_t uid, gid;    /* whom the user's tasks run as; HTC_NO_UID: not known */
     htc_ns   tokens_from; /* tokens that were given for another one count no more: it changes with the password */
     job     *ready;
-    uint64_t queued;  /* tasks that could be handed out now */
+    uint64_t queued;  /* tasks that could be handed out now, though no more than htc__gw_queued() at once; 0: quotas let none */
+    uint64_t offered; /* the same, whatever the user's own quotas say */
     uint64_t running; /* leased tasks */
+    uint64_t unfinished, coming; /* tasks of open jobs that have not ended; of jobs that are being stored */
     uint64_t retrying; /* tasks in retry_wait */
     uint64_t open_jobs;
-    uint32_t denied_at;    /* the site that lately could not keep this user's tasks apart, */
-    htc_ns   denied_until; /* and until when it is not asked again */
+    htc_ns  *denied_until; /* of each site that could not keep this user's tasks apart: when it is asked again; NULL: of none */
+    uint64_t held_agents; /* since the gateway began: that were refused, held by a batch system or did not come */
     uint32_t waits; /* slots of agents that wait in queues: these may never come, and count nowhere else */
     uint32_t agents, draining, leaving, starting; /* slots; agents: of its agents, without the draining and the leaving ones */
     uint32_t busy; /* slots with tasks, as the last division counted them */
@@ -246,6 +267,10 @@ struct user {
     uint64_t weight_used; /* as the last division counted it, in 1/1024 */
     uint64_t last_served, arrival;
     htc_allot_profile runs; /* of tasks that are done */
+    double   limit_s; /* what stands for their mean until one is done: the wall-time limits of tasks that wait or waited; 0: none is known */
+    project     *project; /* of the job whose tasks went last, or go next */
+    quota_holder quota;
+    uint64_t     bytes; /* of the outputs of its jobs */
     uint64_t core_ns, tasks_done; /* used and done, ever: of the jobs there are, and of those removed */
     uint64_t folded_core_ns, folded_done; /* of those removed, as in the record */
     uint64_t folded_job; /* the last whose sums are in there: they are added once, however often its removal begins anew */
@@ -273,19 +298,30 @@ typedef struct held {
     uint32_t    slots;   /* it takes */
     htc_ns      since;   /* now, when it was handed out; 0: by a gateway before */
     uint8_t     misses;
+    uint8_t     member;  /* of a gang, which another agent leads; 0: none */
     uint8_t     durable; /* the grant was sent at least once */
+    task_hold  *taken;   /* NULL: nothing */
 } held;
+
+/* Where an agent of a host that has joined stores outputs, as it has said. */
+typedef enum outputs_where { OUTPUTS_UNKNOWN, OUTPUTS_SHARED, OUTPUTS_THERE } outputs_where;
 
 struct agent {
     uint64_t id;
     user    *user;
     uint32_t site, peer;
+    uint16_t speaks; /* the number of the protocol, HTC_WIRE_VERSION, on that connection */
+    uint8_t  outputs; /* outputs_where */
+    char     outputs_why[160]; /* they are kept there */
     uint32_t slots[AGENT_SLOTS_MAX]; /* of the site: slots.c */
     uint32_t n_slots, noted, want, told;
     uint64_t claim;                  /* of the slots that it was given last: they grow */
     uint64_t slots_seq, slots_heard; /* of SLOTS as said last; of the newest that it has answered */
     uint8_t  one_slot;               /* it was launched by a gateway that knew no SLOTS */
     uint8_t  tell, saving, save_again;
+    uint8_t  ending; /* it is lost, and its process is ended when the record says so */
+    uint8_t  given_up; /* so says the record that was read */
+    uint64_t version; /* of the record; 0: it is not written yet */
     uint32_t handle_len; /* 0: not launched, or not known yet */
     uint8_t  handle[HTC_HANDLE_MAX];
     char     handle_name[HTC_HANDLE_NAME_MAX]; /* for people */
@@ -295,16 +331,19 @@ struct agent {
     uint8_t  expires; /* its time ends soon: it drains, whatever comes */
     uint64_t drain_order;
     char     node[64];
+    machine_kinds kind; /* of its node: one, or not known */
     htc_ns   launched, heard, since; /* now */
     htc_ns   rests; /* it may be silent for so much longer, as it has said */
     htc_ns   launched_wall;
     uint64_t hb_seq, pull_seq, grant;
+    uint64_t pushed, seen; /* grants: the last that no pull asked for; the newest that it had, as its last pull said */
     uint64_t launch_no; /* of the JOINED_LAUNCH of its site's present connection; 0: of an earlier one, or its site needs none */
     htc_buf  last_grant; /* message, as sent; empty while its writes are not durable */
     uint32_t grant_pending;
     held    *held;
     uint32_t n_held, cap_held;
     uint32_t held_slots; /* that all of them take, whether they run at once or not */
+    task_hold *owed;   /* by tasks that it has lost: until its process is gone */
     uint64_t memory; /* reserved: what the largest of them ask for, as many as it has slots */
     uint64_t tasks_done;
     char     reason[128];
@@ -320,16 +359,24 @@ typedef struct site {
     uint32_t cores, node_cores;
     uint64_t task_memory;
     memory   memory;
+    counted_pool counted;
     uint64_t wide_job; /* slots are kept for its next task; 0: none are: wide.c */
+    uint32_t wide_parts;     /* agents that are to have them; more than one: of a gang */
     slot    *slots;
     uint32_t used, failures;
+    htc_ns   disk_failed; /* when an agent left because a disk is full or fails; 0: never, or a task that began since has ended well */
     uint64_t launched, launches_failed; /* agents, since the gateway began */
+    agent_figures figures; /* likewise */
+    machine_kinds kinds; /* of its nodes, as far as they are known */
     htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
     htc_ns   failed;     /* when the last of failures was */
     char     reason[160];
     double   speed;
+    char     org[64], type[64], os[64]; /* labels */
     htc_ns   start_ns;        /* from the launch of an agent to its first word, lately */
     uint8_t  closed;          /* by the operator: sites.c */
+    uint8_t  saving;          /* that is being changed */
+    uint64_t closed_version;  /* of the record that says so; 0: there is none */
     char     closed_for[120]; /* why; "": not said */
     /* joined.c */
     uint8_t  joins, leaving;
@@ -350,14 +397,17 @@ typedef struct site {
 typedef struct conn {
     uint32_t      peer;
     uint8_t       role; /* htc_wire_role; 0 before HELLO */
+    uint16_t      speaks;
     htc_peer_info info;
     htc_peer_identity key; /* that it has shown; name "": none */
+    htc_wire_machine machine; /* that it has said it is on */
     htc_ns        heard;
     uint64_t      agent; /* 0: none */
     UT_hash_handle hh;
 } conn;
 
-#define DUE_RESTED UINT64_MAX /* no task: a pause of the job is over */
+#define DUE_RESTED UINT64_MAX      /* no task: a pause of the job is over */
+#define DUE_BEGIN (UINT64_MAX - 1) /* likewise: it may begin now */
 typedef struct due {
     htc_ns   at;
     uint64_t job, index;
@@ -385,11 +435,15 @@ typedef struct removal {
     uint64_t   id;
     char       user[NAME_MAX_BYTES];
     uint64_t   core_ns, done;
+    uint64_t   bytes; /* that count no more as soon as there is no such job; 0: they do not already */
+    char       project_name[33];
     uint8_t    folded; /* they are among the user's: stored, */
     uint8_t    noted;  /* which its record says */
     uint8_t    stage;  /* removal_stage */
     uint8_t    listed; /* its record is written */
     uint8_t    relief; /* the store had no room for the record: what takes room goes first */
+    uint64_t   version; /* of the record */
+    uint64_t   term; /* that wrote the record last */
     htc_status status; /* of the requests of a stage */
     htc_ns     pause;  /* after a failure */
     removal_fn told;   /* when the job is gone from view, or cannot be; once */
@@ -407,13 +461,15 @@ typedef struct known_key {
     UT_hash_handle hh;
 } known_key;
 
-typedef enum gw_phase { PHASE_NEW = 0, PHASE_CONNECTING, PHASE_RECOVERING, PHASE_READY, PHASE_STOPPED } gw_phase;
+/* WAITING: another gateway is active. SEALING: all is read, and is being written anew. HANDING: the term is given up when all is written. */
+typedef enum gw_phase { PHASE_NEW = 0, PHASE_CONNECTING, PHASE_RECOVERING, PHASE_READY, PHASE_STOPPED, PHASE_WAITING, PHASE_SEALING, PHASE_HANDING } gw_phase;
 
 struct htc_gateway {
     htc_env             env;
     htc_gateway_options options;
     char                owner_name[NAME_MAX_BYTES];
     char                apart_why[160];
+    char                outputs[HTC_AGENT_OUTPUTS_MAX], outputs_id[65]; /* where agents of other hosts may store outputs; "": nowhere */
     char                store_join[300]; /* where agents of other hosts reach the store, as HTC_CALL_DIAL has it; "": nowhere */
     char                operator_hash[65]; /* of the operator's token; "": the owner's uid is the operator */
     uint32_t            policy; /* htc_allot_policy */
@@ -423,10 +479,16 @@ struct htc_gateway {
     site_nodes         *site_nodes; /* of each: what tasks may ask for */
     site_rank *ranks; /* n_sites, for a moment */
     uint32_t  *order; /* n_sites: the best one first */
+    gang_site          *gang_sites; /* n_sites, for a moment, as are parts */
+    uint32_t           *parts;
+    gang               *gangs;
+    reservation_site   *reservation_sites; /* n_sites, for a moment */
+    uint64_t            reserved; /* the job whose next task has the reservation: reserved.c; 0: none has */
     size_t              n_sites;
     uint32_t            slots, free;
     htc_runtime        *runtime;
     htc_runtime_ids    *agent_ids;
+    share_history       history;
     htc_ns              now, wall, started_wall, expected; /* expected: when the driver was to call at the latest */
     uint8_t             phase, shutdown, stop_now, turns;
     user               *users;
@@ -434,17 +496,27 @@ struct htc_gateway {
     agent              *agents;
     conn               *conns;
     nodes               nodes;
+    struct closed_node *closed_nodes; /* nodes_closed.c */
+    uint8_t             node_changes; /* one of them is being changed */
     request            *requests;
     struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
     uint8_t             removing;
     known_key          *known_keys;
+    mail               *mails; /* of jobs that have ended, and that were not sent */
+    uint8_t             mail_busy;
     awaited            *awaited; /* jobs that others wait for */
     htc_buf             marks; /* content that jobs name, as far as it is read */
     htc_ns              content_at;
     uint8_t             content_busy;
     htc_ns              remove_at; /* not before */
     uint64_t            served, arrivals, drains, claims;
+    project            *projects;
+    struct used_book   *used_books;
+    quota_limits        site_quota; /* of users of whom nothing else is said */
+    htc_ns              usage_at;   /* when what is used is written down; HTC_NEVER: nothing is to be */
+    htc_registry       *registry;
+    const htc_allot_weigher *fair_share;
     uint64_t            ended[3], lost_attempts; /* since it began: tasks done, failed and cancelled; metrics.c */
     chunk              *dirty_chunks;
     job                *dirty_jobs, *all_jobs;
@@ -453,7 +525,8 @@ struct htc_gateway {
     htc_ns              reallocated; /* last run */
     uint8_t             reallocate_wanted;
     uint8_t             jobs_ended; /* in this step: who waits for one may be told */
-    uint8_t             memory_waits; /* jobs may wait for memory */
+    uint8_t             memory_waits, counted_waits; /* jobs may wait for memory, and for what sites count */
+    hold_found         *found; /* of a new start, until its tasks are read */
     htc_ns              tick_at, check_at, store_retry_at;
     htc_status          store_status; /* HTC_OK, or why the store refuses changes */
     htc_buf             scratch;
@@ -462,33 +535,14 @@ struct htc_gateway {
     htc_ns              tokens_at;  /* when expired tokens are looked for */
     uint8_t             tokens_busy;
     logins              logins;
+    active              active;
     struct file_ask    *file_asks; /* on their way to hosts that have joined */
+    struct content_ask *content_asks; /* attempts that wait for uploads at their sites, */
+    uint32_t            n_content_asks, content_reads;
+    struct permit      *permits;      /* and which uploads those hosts may read for them */
+    uint64_t            content_refused; /* asked for by an agent whose task does not read them, since it began */
     uint32_t            file_tags;
 };
-
-/* keys.c */
-typedef struct key {
-    char   text[64];
-    size_t len;
-} key;
-key htc__gw_key_user(const char *name);
-key htc__gw_key_token(const char *hash_hex);
-key htc__gw_key_open(uint64_t id);
-key htc__gw_key_job(uint64_t id);
-key htc__gw_key_spec(uint64_t id);
-key htc__gw_key_chunk(uint64_t id, uint64_t index);
-key htc__gw_key_chunks(uint64_t id);
-key htc__gw_key_result(uint64_t id, uint64_t index, uint32_t attempt);
-key htc__gw_key_results(uint64_t id);
-key htc__gw_key_agent(uint64_t id);
-key htc__gw_key_site(const char *name);
-key htc__gw_key_removal(uint64_t id);
-key htc__gw_key_content(uint64_t id);
-htc_bytes htc__gw_key_bytes(const key *k);
-
-/* When nobody waits for it: a failure is logged. */
-void htc__gw_put(htc_gateway *gw, key k, htc_bytes value);
-void htc__gw_delete(htc_gateway *gw, key k);
 
 /* manifest.c */
 int        htc__gw_name_stays(const char *name);
@@ -536,6 +590,10 @@ void     htc__gw_job_counts_from_record(job *j); /* of one that is not open */
 const char *htc__gw_job_state(const job *j);
 uint64_t htc__gw_job_waiting(const job *j); /* tasks that no agent has, and that wait for one */
 uint64_t htc__gw_job_ready(const job *j);   /* of those, how many could be handed out now */
+uint64_t htc__gw_job_offers(const job *j);  /* the same, whatever is left of quotas; 0 if its project's let none be */
+uint64_t htc__gw_queued(const user *u);     /* what of u->queued its quotas let be handed out at once */
+void     htc__gw_user_moved(htc_gateway *gw, user *u); /* what it offers, or whether its quotas let it, has changed */
+htc_ns   htc__gw_job_waited(const htc_gateway *gw, const job *j, const task *t); /* a task that is handed out now, since it could begin */
 int         htc__gw_job_is_full(const job *j); /* tasks wait, and as many run as may */
 int         htc__gw_job_turn(const job *a, const job *b); /* < 0: a's tasks are handed out before b's */
 void     htc__gw_job_places(htc_gateway *gw); /* of outputs: what could not be made is made */
@@ -545,15 +603,17 @@ chunk   *htc__gw_chunk(job *j, uint64_t index); /* in memory, or NULL */
 chunk   *htc__gw_chunk_new(htc_gateway *gw, job *j, uint64_t index);
 void     htc__gw_chunk_ahead(htc_gateway *gw, chunk *c, int on); /* its turn has not come yet, or comes now */
 void     htc__gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w);
+/* Then fn, with HTC_OK: all that memory says of this task when the step ends is durable. At once, if its chunk is not in memory. */
+void     htc__gw_task_durable(htc_gateway *gw, const htc_attempt *at, htc_runtime_wait_fn fn, void *ctx);
 void     htc__gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
+void     htc__gw_puts_free(htc_gateway *gw, extra_put **list);
 void     htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
 void     htc__gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
 void     htc__gw_use(chunk *c, usage more);                                              /* count what an attempt has cost */
+void     htc__gw_unuse_left(chunk *c, task *t);                                          /* what its last attempt left goes */
 int      htc__gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out: it stays the next */
 void     htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index);                     /* that one has been handed out */
 uint64_t htc__gw_job_next(const job *j);                                                    /* its index; what a cancel left behind may be before it */
-void     htc__gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
-void     htc__gw_dues_run(htc_gateway *gw);
 void     htc__gw_job_cancel(htc_gateway *gw, job *j);
 void     htc__gw_job_check(htc_gateway *gw, job *j); /* has it ended? */
 void     htc__gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first); /* one that is TASK_WAITING already */
@@ -584,6 +644,7 @@ void   htc__gw_agents_trim(htc_gateway *gw, user *u);
 /* May agents be launched there, as far as the site is concerned? */
 int  htc__gw_site_open(const htc_gateway *gw, const site *s);
 void htc__gw_api_sites(htc_gateway *gw, request *q); /* site.drain, site.resume */
+void htc__gw_site_save(htc_gateway *gw, site *s); /* the record that it is out of service, as it is */
 void htc__gw_site_found(htc_gateway *gw, const htc_kv_item *item); /* at the start */
 void   htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its slot is free */
 void   htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its process is ended */
@@ -592,6 +653,7 @@ void   htc__gw_agent_counts(htc_gateway *gw, agent *a, int add);
 const char *htc__gw_agent_state_name(const agent *a);
 void   htc__gw_agents_stop(htc_gateway *gw, int at_once);
 void   htc__gw_agents_free(htc_gateway *gw);
+void   htc__gw_agent_end_process(htc_gateway *gw, agent *a); /* of one that is lost */
 uint32_t htc__gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind: how that user's tasks run */
 void     htc__gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
 void     htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
@@ -636,20 +698,9 @@ void     htc__gw_slots_remind(htc_gateway *gw, agent *a);                /* if i
 void     htc__gw_slots_heard(htc_gateway *gw, agent *a, const htc_slots_held *m);
 void     htc__gw_agent_save(htc_gateway *gw, agent *a); /* its record, one write at a time */
 
-/* wide.c */
-int      htc__gw_wide_fits(const htc_gateway *gw, const user *u, size_t at, uint32_t slots); /* the site, and the user's share */
-int      htc__gw_wide_takes(htc_gateway *gw, agent *a, const job *j, uint32_t slots); /* may it have the next task of j now? */
-void     htc__gw_wide_handed(htc_gateway *gw, const job *j, uint32_t slots);
-job     *htc__gw_wide_at(htc_gateway *gw, size_t at);             /* whose next task slots of that site are kept for; NULL: nobody's */
-int      htc__gw_wide_collects(htc_gateway *gw, const agent *a);  /* such slots are kept at this agent */
-void     htc__gw_wide_nudge(htc_gateway *gw, const agent *a);     /* a slot of it has fallen free */
-void     htc__gw_wide_keep(htc_gateway *gw);                      /* at sites that keep none */
-uint32_t htc__gw_wide_reach(const htc_gateway *gw, const user *u, size_t at); /* slots of the site that the user has, or could have now */
-void     htc__gw_wide_lend(htc_gateway *gw, user *u, size_t at);  /* beyond the share, for the first task that is wider */
-uint64_t htc__gw_wide_queued(htc_gateway *gw, const user *u);     /* slots that all queued tasks would fill */
-job     *htc__gw_wide_short(htc_gateway *gw, const user *u);      /* the first whose next task does not fit its share; NULL: there is none */
-
 /* grants.c */
+void htc__gw_task_limits(const job *j, const htc_task *t, uint32_t level, htc_limits *limits); /* what the job and a retry say of them */
+void htc__gw_grant_with(htc_gateway *gw, chunk *c, const agent *a); /* its newest grant leaves when that chunk is durable */
 void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
 void htc__gw_started(htc_gateway *gw, agent *a, const htc_attempt *at);
 void htc__gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m);
@@ -659,17 +710,25 @@ void htc__gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id
 held *htc__gw_agent_held(agent *a, const htc_attempt *at);
 int   htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves, uint32_t slots);
 void  htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at);
-htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
+htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, uint32_t level, char *why, size_t cap);
 void  htc__gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
 int   htc__gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until); /* set aside for all users */
 
 /* place.c */
 uint32_t htc__gw_job_allows(const job *j, size_t at);               /* tasks it may hand out there now; UINT32_MAX: any number */
+uint32_t htc__gw_job_may(const htc_gateway *gw, const job *j, size_t at); /* the same; 0 where its next task does not want to run */
+offer    htc__gw_site_offers(const htc_gateway *gw, const machine_wish *w, size_t at);
+int      htc__gw_agent_offers(const htc_gateway *gw, const agent *a, const machine_wish *w); /* is its node known to be such a machine? */
+/* It has begun on another kind of node than all that its user could have wanted it for. why: that, in words. */
+int      htc__gw_agent_is_unsuited(htc_gateway *gw, const agent *a, char *why, size_t cap);
 job     *htc__gw_job_for(htc_gateway *gw, agent *a);               /* whose task this agent gets next; NULL: nobody's */
+int      htc__gw_job_readable(const job *j, const agent *a);         /* could that agent read a grant of it? */
 uint64_t htc__gw_startable(htc_gateway *gw, const user *u, size_t at); /* tasks that could start there now, at most its slots */
 uint64_t htc__gw_usable(htc_gateway *gw, const user *u, size_t at);    /* those that slots of others, and what these reserve, would start too */
-uint64_t htc__gw_job_task_memory(const job *j, const htc_task *t);     /* the figure it names, bytes; 0: none */
-uint64_t htc__gw_task_needs(htc_gateway *gw, const job *j, uint64_t index, uint32_t *slots); /* the same, and the slots that it takes; it is expanded */
+double   htc__gw_job_task_wall(const job *j, const htc_task *t, uint32_t level); /* its wall-time limit, seconds; 0: none */
+uint64_t htc__gw_job_task_memory(const job *j, const htc_task *t, uint32_t level); /* the figure it names, bytes; 0: none */
+/* The same, the slots that it takes, and what of that which sites count; it is expanded. */
+uint64_t htc__gw_task_needs(htc_gateway *gw, const job *j, uint64_t index, task_width *width, counted_need *taking);
 void     htc__gw_job_needs(htc_gateway *gw, job *j);                     /* need and need_slots are those of its next task */
 uint64_t htc__site_needs(const site *s, uint64_t named, uint32_t slots); /* what a task with that figure reserves there */
 int      htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory, uint32_t slots); /* if not, the job waits for memory */
@@ -690,11 +749,19 @@ removal *htc__gw_removal(const htc_gateway *gw, uint64_t id);
 int      htc__gw_removal_of(const htc_gateway *gw, const char *user_name); /* is there one of that user's? */
 void     htc__gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */
 void     htc__gw_removals_go(htc_gateway *gw);
+void     htc__gw_removal_save(htc_gateway *gw, removal *m); /* its record, as it is */
 void     htc__gw_removals_free(htc_gateway *gw);
 
 /* content.c */
 void htc__gw_content_find(htc_bytes document, htc_buf *hashes); /* appended, sorted, each once */
+void htc__gw_content_begin(htc_gateway *gw);                    /* it serves from now on */
 void htc__gw_content_look(htc_gateway *gw);                     /* is it time to remove what no job names? */
+
+/* content_sites.c */
+void htc__gw_content_want(htc_gateway *gw, agent *a, const htc_content_want *m);
+void htc__gw_content_piece(htc_gateway *gw, const conn *c, htc_reader *r); /* OBJECT_ASK of a host that has joined */
+void htc__gw_content_closed(htc_gateway *gw, uint32_t host);
+void htc__gw_content_free(htc_gateway *gw);
 
 /* submissions.c */
 known_key *htc__gw_known_key(const htc_gateway *gw, const char *user_name, const char *text); /* NULL: not known */
@@ -703,29 +770,11 @@ void       htc__gw_known_key_drop(htc_gateway *gw, const char *user_name, const 
 void       htc__gw_known_keys_free(htc_gateway *gw);
 int        htc__gw_known_key_ok(const char *text);
 int        htc__gw_request_hash(const request *q, uint8_t hash[16]); /* 0: out of memory */
+int        htc__gw_note_asked(htc_gateway *gw, const request *q, job *j); /* of a request with a key as it came: so it comes again; 0: broken */
 
-/* after.c */
-edge htc__gw_edge(const job *j, uint32_t i);             /* of a job that is kept, or was just read */
-int  htc__gw_edge_is_met(const edge *e);
-int  htc__gw_edge_is_broken(const edge *e);              /* it can never be met */
-const char *htc__gw_edge_rule(const edge *e);            /* in the words of a request */
-void htc__gw_edges_write(htc_buf *b, const job *j);
-void htc__gw_edges_read(htc_reader *r, job *j);
-void htc__gw_edges_keep(htc_gateway *gw, job *j);        /* who keeps a job that was read calls this while the bytes are there */
-int  htc__gw_edges_parse(htc_gateway *gw, request *q, job *j); /* the "after" of a submission; 0: q has been answered */
-/* Link j's edges, so that no end of a parent passes unseen, and look for parents that have ended already. Then fn, once: with the
- * status and parent of an edge that may not be, if ask is said (HTC_ENOTFOUND, HTC_EDENIED or what the store says); else HTC_OK. */
-typedef void (*edges_fn)(htc_gateway *gw, void *ctx, htc_status status, uint64_t parent);
-void htc__gw_edges_look(htc_gateway *gw, job *j, int ask, edges_fn fn, void *ctx);
-void htc__gw_edges_opened(htc_gateway *gw, job *j);      /* it is among the open jobs now, and its record is durable */
-void htc__gw_edges_written(htc_gateway *gw, job *j);     /* what is known of its edges is durable */
-void htc__gw_edges_end(htc_gateway *gw, job *j);         /* nothing is waited for any more */
-void htc__gw_edges_free(htc_gateway *gw, job *j);
-void htc__gw_parent_ended(htc_gateway *gw, const job *j); /* its end is durable: tell those that wait for it */
-const edge *htc__gw_awaited(const htc_gateway *gw, uint64_t id); /* of a job that waits for this one; NULL: none does */
-json_t *htc__gw_edges_json(const job *j);
-int  htc__gw_edges_why(const job *j, char *text, size_t cap);    /* what it waits for; 0: for nothing */
-int  htc__gw_edges_broken(const job *j, char *text, size_t cap); /* why it was cancelled; 0: not for an edge */
+/* dues.c */
+void     htc__gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
+void     htc__gw_dues_run(htc_gateway *gw);
 
 /* fair.c */
 void htc__gw_reallocate_soon(htc_gateway *gw);
@@ -735,6 +784,7 @@ uint64_t htc__gw_takers(const htc_gateway *gw, const user *u, size_t at); /* slo
 /* accounts.c */
 user *htc__gw_user(htc_gateway *gw, const char *name);
 user *htc__gw_user_new(htc_gateway *gw, const char *name);
+void  htc__gw_user_free(htc_gateway *gw, user *u); /* one that is in no list any more */
 int   htc__gw_user_name_ok(const char *name);
 void  htc__gw_tokens_sweep(htc_gateway *gw);
 void  htc__gw_tokens_end(htc_gateway *gw, request *q, user *u); /* all logins of u; answers q */
@@ -756,89 +806,11 @@ void htc__gw_shutdown(htc_gateway *gw, int at_once);
 
 /* recover.c */
 void htc__gw_recover(htc_gateway *gw);
+void htc__gw_serve(htc_gateway *gw); /* all is there */
 /* Read job id into memory as an open one, then fn, with one walk begun: its end is not looked for before that ends. */
 void htc__gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx);
 
-/* api.c */
-/* The jobs that q's selector (its "id") names and q may see, newest first; fn may be called at once. "all" is worked through
- * in pages: the jobs with numbers below q's "before", at most "limit" of them, and q->more says whether older ones follow.
- * Without a match of another selector fn is not called and q is answered with the error. */
-#define PAGE_JOBS_MAX 1000
-typedef void (*select_fn)(htc_gateway *gw, request *q, const uint64_t *ids, size_t n);
-typedef void (*job_fn)(htc_gateway *gw, request *q, job *j);
-#define RANGES_MAX 64
-typedef struct selector {
-    uint64_t job;      /* 0: several */
-    uint8_t  all, last, has_tasks;
-    struct {
-        uint64_t from, to;
-    } ranges[RANGES_MAX]; /* of tasks, both ends included */
-    uint32_t n_ranges;
-} selector;
-
-struct request {
-    uint32_t peer;
-    uint64_t id;
-    user    *user; /* who is acted for */
-    uint32_t uid;  /* who asks; UINT32_MAX: not known */
-    uint8_t  operator_, by_token;
-    json_t  *body;
-    char     op[24];
-    htc_ns   until;  /* wait: HTC_NEVER or the time to give up; 0: not waiting */
-    selector select; /* of "id" */
-    uint64_t *ids;   /* of the jobs it names */
-    size_t    n_ids, cap_ids, at;
-    uint8_t   more;      /* "all" names older ones than those */
-    uint64_t  usual;     /* the most of a page, without a "limit" */
-    job_fn    listed;    /* of each job of the page, as its record has it; NULL: nothing is done then */
-    select_fn selected;
-    select_fn passed;    /* of "all": the job at hand is gone by now; go on with the next. NULL: that is an error */
-    htc_buf   raw;   /* the payload of UPLOAD and DOWNLOAD */
-    json_t   *answer; /* as far as it is */
-    uint64_t  total, left; /* changed; passed over because it cannot be changed now */
-    request *prev, *next;
-};
-void htc__gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload);
-void htc__gw_request_run(htc_gateway *gw, request *q); /* who asks is settled: do it */
-void htc__gw_req_answer(htc_gateway *gw, request *q, json_t *answer /* taken */);
-void htc__gw_req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-void htc__gw_req_error(htc_gateway *gw, request *q, const htc_error *error);
-void htc__gw_req_free(htc_gateway *gw, request *q);
-const char *htc__gw_req_str(const request *q, const char *name); /* NULL if it is not a string */
-uint64_t    htc__gw_req_u64(const request *q, const char *name, uint64_t otherwise);
-double      htc__gw_req_num(const request *q, const char *name, double otherwise);
-int         htc__gw_req_flag(const request *q, const char *name);
-void htc__gw_requests_closed(htc_gateway *gw, uint32_t peer);
-void htc__gw_changing_free(htc_gateway *gw);
-void htc__gw_waits_check(htc_gateway *gw);
-
-htc_status htc__gw_selector_parse(const char *text, selector *s);
-void       htc__gw_select(htc_gateway *gw, request *q, select_fn fn);
-/* All that "all" names, of a request without "id": usual jobs in a page that has no "limit". listed may be NULL. */
-void       htc__gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn);
-/* As htc__gw_select of whole jobs: a selector that names tasks is refused. instead: what does it for tasks, or "". */
-void       htc__gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead);
-uint64_t   htc__gw_req_page(const request *q, uint64_t otherwise, uint64_t *before); /* its "limit" and "before" */
-json_t    *htc__gw_req_next(const request *q); /* of "all": the "before" of the page that follows, or null */
-int        htc__gw_may_see(const request *q, const job *j);
-
-void htc__gw_api_accounts(htc_gateway *gw, request *q);
-void htc__gw_api_submit(htc_gateway *gw, request *q);
-void htc__gw_api_status(htc_gateway *gw, request *q);
-void htc__gw_api_tasks(htc_gateway *gw, request *q);
-void htc__gw_api_results(htc_gateway *gw, request *q);
-void htc__gw_api_control(htc_gateway *gw, request *q); /* cancel, retry, rm, shutdown */
-void htc__gw_api_listing(htc_gateway *gw, request *q); /* users, agents, ping */
-void htc__gw_api_why(htc_gateway *gw, request *q);
-void htc__gw_api_du(htc_gateway *gw, request *q);
-void htc__gw_api_generate(htc_gateway *gw, request *q); /* generate, validate */
-json_t *htc__gw_spec_warnings(const htc_spec *spec);    /* a list of texts */
-void htc__gw_request_add(htc_gateway *gw, request *q, uint64_t id); /* to the jobs that it is about */
-void htc__gw_api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
-json_t *htc__gw_job_json(htc_gateway *gw, const job *j);
-/* Job id for this request: an open one from memory, another from its record (without a specification). It is held while
- * fn runs. Not there, or another user's: q is answered with the error and fn is not called. */
-void htc__gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn);
+#include "roles/gateway/requests.h"
+#include "roles/gateway/projects.h"
 
 #endif

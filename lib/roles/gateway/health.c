@@ -1,5 +1,10 @@
 #include "roles/gateway/health.h"
 
+htc_status htc__health_status(htc_status status, int final)
+{
+    return status == HTC_ESTAGEIN && final ? HTC_EINPUT : status;
+}
+
 health_verdict htc__health_of(htc_status status, htc_ns ran)
 {
     switch (status) {

@@ -25,6 +25,8 @@ typedef struct health {
     htc_ns   until;    /* its end */
 } health;
 
+/* The status by which a task's end is judged: an input that is not there is known without running anything, and is not tried again. */
+htc_status htc__health_status(htc_status status, int final);
 /* What the end of a task says; it ran for this long. */
 health_verdict htc__health_of(htc_status status, htc_ns ran);
 /* Each answers 1 if tasks may be handed out where they could not before, or the other way round. */

@@ -59,7 +59,7 @@ const char *htc__gw_job_state(const job *j)
     }
     if (j->paused)
         return "paused";
-    if (j->waits)
+    if (j->waits || j->early)
         return "waiting";
     return j->started ? "running" : "queued";
 }
@@ -72,7 +72,7 @@ static int fresh_ready(const job *j)
 
 uint64_t htc__gw_job_waiting(const job *j)
 {
-    if (!j->open || j->paused || j->waits || j->cancelled || j->finished)
+    if (!j->open || j->paused || j->waits || j->early || j->cancelled || j->finished)
         return 0;
     return j->now.waiting + (fresh_ready(j) ? j->now.fresh : 0);
 }
@@ -101,19 +101,33 @@ job *htc__gw_job_new(htc_gateway *gw)
  * at. What is in the sum is remembered, so that a change that was not told is put right by the next call. */
 void htc__gw_job_touch(htc_gateway *gw, job *j)
 {
-    uint64_t ready = htc__gw_job_ready(j);
+    uint64_t ready = htc__gw_job_offers(j), unfinished = j->open ? j->count - htc__gw_job_terminal(j) : 0;
     user    *u = j->user;
-    uint64_t queued = u->queued;
-    assert(queued >= j->queued); /* the sum holds each job's part */
-    u->queued = u->queued - j->queued + ready;
+    int      blocked = j->paused || j->waits || j->early;
+    assert(u->offered >= j->queued && u->unfinished >= j->unfinished); /* the sums hold each job's part */
+    u->offered = u->offered - j->queued + ready;
     j->queued = ready;
+    u->unfinished = u->unfinished - j->unfinished + unfinished;
+    if (j->project)
+        j->project->unfinished = j->project->unfinished - j->unfinished + unfinished;
+    j->unfinished = unfinished;
+    if (j->blocked && !blocked)
+        j->could = gw->wall;
+    j->blocked = (uint8_t)blocked;
     if (ready && !j->in_ready)
         DL_INSERT_INORDER2(u->ready, j, htc__gw_job_turn, ready_prev, ready_next);
     else if (!ready && j->in_ready)
         DL_DELETE2(u->ready, j, ready_prev, ready_next);
     j->in_ready = ready != 0;
     if (!ready)
-        j->memory_since = 0;
+        j->memory_since = j->counted_since = 0;
+    htc__gw_user_moved(gw, u);
+}
+
+void htc__gw_user_moved(htc_gateway *gw, user *u)
+{
+    uint64_t queued = u->queued;
+    u->queued = u->quota.room ? u->offered : 0;
     if (queued == 0 && u->queued)
         u->arrival = ++gw->arrivals;
     if (u->queued > queued || (queued && !u->queued))
@@ -157,10 +171,18 @@ void htc__gw_job_add(htc_gateway *gw, job *j)
     HASH_ADD(hh, gw->jobs, id, sizeof j->id, j);
     if (!j->hh.tbl)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a job");
+    j->project = htc__gw_project(gw, j->wishes.project);
+    if (j->project)
+        DL_APPEND2(j->project->jobs, j, project_prev, project_next);
     j->user->open_jobs++;
     j->user->running += j->now.leased;
+    if (j->project)
+        j->project->running += j->now.leased;
     j->user->retrying += j->now.retry_wait;
     make_place(gw, j);
+    htc__gw_begin_arm(gw, j);
+    j->could = j->n_edges && !j->waits && gw->phase == PHASE_RECOVERING ? gw->wall : j->wishes.begin > j->submitted ? j->wishes.begin : j->submitted;
+    htc__gw_quota_moved(gw, j->user, j->project);
     htc__gw_job_touch(gw, j);
 }
 
@@ -174,23 +196,12 @@ static void free_list(htc_gateway *gw, ready_task **list)
     }
 }
 
-static void free_puts(htc_gateway *gw, extra_put **list)
-{
-    while (*list) {
-        extra_put *p = *list;
-        *list = p->next;
-        htc_buf_free(&p->key);
-        htc_buf_free(&p->value);
-        htc__free(&gw->env, p, sizeof *p);
-    }
-}
-
 static void chunk_free(htc_gateway *gw, chunk *c)
 {
     htc_runtime_wake(gw->runtime, &c->write_done, HTC_ECLOSED);
     htc_runtime_wake(gw->runtime, &c->next_done, HTC_ECLOSED);
-    free_puts(gw, &c->puts);
-    free_puts(gw, &c->putting);
+    htc__gw_puts_free(gw, &c->puts);
+    htc__gw_puts_free(gw, &c->putting);
     htc_buf_free(&c->image);
     htc_buf_free(&c->nodes);
     if (c->dirty)
@@ -212,8 +223,10 @@ void htc__gw_job_free(htc_gateway *gw, job *j)
     free_list(gw, &j->head);
     free_list(gw, &j->tail);
     htc_spec_destroy(j->spec);
+    htc__machine_wish_free(&gw->env, &j->asks);
     htc__free(&gw->env, j->health, j->n_health * sizeof *j->health);
     htc_buf_free(&j->content);
+    htc__gw_credentials_free(j);
     htc__gw_edges_free(gw, j);
     DL_DELETE2(gw->all_jobs, j, all_prev, all_next);
     htc__free(&gw->env, j, sizeof *j);
@@ -246,6 +259,8 @@ void htc__gw_job_drop(htc_gateway *gw, job *j)
     j->open = 0;
     htc__gw_edges_end(gw, j);
     htc__gw_job_touch(gw, j);
+    if (j->project)
+        DL_DELETE2(j->project->jobs, j, project_prev, project_next);
     HASH_DEL(gw->jobs, j);
     assert(j->user->open_jobs > 0);
     j->user->open_jobs--;
@@ -358,10 +373,18 @@ void htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state sta
         j->user->tasks_done += (uint64_t)((state == TASK_DONE) - (old == TASK_DONE));
         gw->ended[0] += state == TASK_DONE && old != TASK_DONE;
         gw->ended[1] += state == TASK_FAILED && old != TASK_FAILED;
+        if (j->project)
+            j->project->running += (uint64_t)((state == TASK_LEASED) - (old == TASK_LEASED));
     }
     c->open += (uint32_t)(terminal(old) - terminal((uint8_t)state));
     t->state = (uint8_t)state;
     t->since = gw->now;
+    if (j->open && state == TASK_CANCELLED)
+        htc__gw_reallocate_soon(gw); /* its user asks for less, though the queue may not be empty */
+    if (old == TASK_LEASED && state != TASK_LEASED)
+        htc__gw_gang_over(gw, j, c->index * CHUNK_TASKS + offset);
+    if (j->open && (state == TASK_LEASED || old == TASK_LEASED))
+        htc__gw_quota_moved(gw, j->user, j->project);
     if (j->open)
         htc__gw_job_touch(gw, j);
 }
@@ -370,11 +393,26 @@ void htc__gw_use(chunk *c, usage more)
 {
     usage *sums[] = { &c->used, &c->job->now.used };
     for (size_t i = 0; i < 2; i++) {
-        sums[i]->core_ns += more.core_ns;
+        sums[i]->core_ns = htc__quota_sum(sums[i]->core_ns, more.core_ns);
         sums[i]->attempts += more.attempts;
         sums[i]->losses += more.losses;
+        sums[i]->bytes += more.bytes;
     }
-    c->job->user->core_ns += more.core_ns;
+    c->job->user->core_ns = htc__quota_sum(c->job->user->core_ns, more.core_ns);
+    c->job->user->bytes += more.bytes;
+    if (c->job->project)
+        c->job->project->bytes += more.bytes;
+}
+
+void htc__gw_unuse_left(chunk *c, task *t)
+{
+    uint64_t *sums[] = { &c->used.bytes, &c->job->now.used.bytes, &c->job->user->bytes, c->job->project ? &c->job->project->bytes : NULL };
+    uint64_t  bytes = t->left[1];
+    assert(t->state != TASK_DONE && c->used.bytes >= bytes);
+    for (size_t i = 0; i < 4; i++)
+        if (sums[i])
+            *sums[i] -= bytes < *sums[i] ? bytes : *sums[i];
+    t->left[1] = 0;
 }
 
 void htc__gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
@@ -465,246 +503,16 @@ uint64_t htc__gw_job_next(const job *j)
     return j->next < j->count ? j->next : j->count - 1;
 }
 
-/* ---- writes ---- */
-
-static void store_refuses(htc_gateway *gw, htc_status status)
-{
-    if (gw->store_status == HTC_OK)
-        htc__log_with(&gw->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__STATUS(status)),
-                      "the store answers %s (%s) -> hold new work, try again every second",
-                      htc_status_name(status), htc_strerror(status));
-    gw->store_status = status;
-    if (gw->store_retry_at == HTC_NEVER)
-        gw->store_retry_at = gw->now + HTC_SECOND;
-}
-
-static void store_accepts(htc_gateway *gw)
-{
-    if (gw->store_status != HTC_OK)
-        htc__log(&gw->env, HTC_LOG_INFO, "the store takes changes again -> go on");
-    gw->store_status = HTC_OK;
-    gw->store_retry_at = HTC_NEVER;
-}
-
-static int refusal(htc_status status)
-{
-    return status == HTC_ENOSPC || status == HTC_EFULL || status == HTC_ESTORE || status == HTC_ETIMEDOUT ||
-           status == HTC_EBUSY;
-}
-
-static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
-{
-    assert(c->writing && c->puts_pending == 0); /* one write, answered once, and after all that it counts */
-    c->writing = 0;
-    htc__gw_job_hold(c->job);
-    job *j = c->job;
-    if (r->status == HTC_OK) {
-        c->version = r->version;
-        free_puts(gw, &c->putting);
-        store_accepts(gw);
-        htc_runtime_wake(gw->runtime, &c->write_done, HTC_OK);
-        if (c->dirty || c->next_done)
-            htc__gw_chunk_dirty(gw, c, NULL);
-        htc__gw_chunk_settle(gw, c);
-        if (j->open)
-            htc__gw_job_check(gw, j);
-    } else if (refusal(r->status)) {
-        /* All of it waits for the next try, in the same order. */
-        htc_runtime_waiter *later = c->next_done;
-        c->next_done = c->write_done;
-        c->write_done = NULL;
-        htc_runtime_wait(&c->next_done, later);
-        LL_CONCAT(c->putting, c->puts);
-        c->puts = c->putting;
-        c->putting = NULL;
-        store_refuses(gw, r->status);
-        htc__gw_chunk_dirty(gw, c, NULL);
-    } else {
-        htc_runtime_break(gw->runtime, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a chunk record was changed by somebody else");
-    }
-    htc__gw_job_release(gw, j);
-}
-
-static void chunk_put_answer(void *role, void *ctx, const htc_kv_result *r);
-
-static void chunk_cas(htc_gateway *gw, chunk *c)
-{
-    key k = htc__gw_key_chunk(c->job->id, c->index);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&c->image),
-                                   .version = c->version }, 1, chunk_put_answer, c);
-    htc_buf_free(&c->image);
-}
-
-/* Answers to the results and to the record's own write; a result that was refused holds the record back. */
-static void chunk_put_answer(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc_gateway *gw = role;
-    chunk *c = ctx;
-    if (r->op == HTC_KV_CAS_VERSION) {
-        chunk_written(gw, c, r);
-        return;
-    }
-    assert(c->writing && (c->puts_pending & INT32_MAX) > 0);
-    if (r->status != HTC_OK)
-        c->puts_pending |= UINT32_C(1) << 31;
-    if (--c->puts_pending == 0)
-        chunk_cas(gw, c);
-    else if (c->puts_pending == UINT32_C(1) << 31) {
-        c->puts_pending = 0;
-        chunk_written(gw, c, &(htc_kv_result){ .size = sizeof(htc_kv_result), .op = HTC_KV_CAS_VERSION, .status = refusal(r->status) ? r->status : HTC_ESTORE });
-    }
-}
-
-#define TOGETHER_MAX 64
-
-/* The results first, then the record that counts them. It is written down now: what is counted while the results are on
- * their way has its results in the next write, and must not be in this record. */
-static void chunk_write(htc_gateway *gw, chunk *c)
-{
-    htc_kv_request rq[TOGETHER_MAX + 1];
-    size_t         n = 0, bytes = 0;
-    uint32_t       puts = 0;
-    extra_put     *p;
-    assert(c->dirty && !c->writing);
-    assert(!c->write_done && !c->putting); /* else the waiters and results of the write before would be lost */
-    c->dirty = 0;
-    DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
-    c->writing = 1;
-    htc__gw_record_chunk_write(&c->image, c);
-    if (c->image.status != HTC_OK)
-        htc_runtime_break(gw->runtime, c->image.status, "writing down a chunk");
-    c->write_done = c->next_done;
-    c->next_done = NULL;
-    c->putting = c->puts;
-    c->puts = NULL;
-    LL_FOREACH(c->putting, p)
-    {
-        puts++;
-        bytes += p->value.len;
-    }
-    c->puts_pending = puts;
-    LL_FOREACH(c->putting, p)
-    {
-        rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_buf_bytes(&p->key), .value = htc_buf_bytes(&p->value) };
-        if (n == TOGETHER_MAX && p->next) {
-            htc_runtime_ask(gw->runtime, rq, n, chunk_put_answer, c);
-            n = 0;
-        }
-    }
-    if (n == 0) {
-        chunk_cas(gw, c);
-    } else {
-        (void)bytes;
-        htc_runtime_ask(gw->runtime, rq, n, chunk_put_answer, c);
-    }
-}
-
-void htc__gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w)
-{
-    htc_runtime_wait(&c->next_done, w);
-    if (!c->dirty)
-        DL_APPEND2(gw->dirty_chunks, c, dirty_prev, dirty_next);
-    c->dirty = 1;
-}
-
-void htc__gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
-{
-    htc_bytes  bytes = htc__gw_record_bytes(gw, value);
-    extra_put *p = htc_runtime_status(gw->runtime) == HTC_OK ? htc__alloc(&gw->env, sizeof *p) : NULL;
-    if (!p) {
-        htc_runtime_break(gw->runtime, HTC_ENOMEM, "keeping a result");
-        return;
-    }
-    htc_buf_init(&p->key, &gw->env, 0);
-    htc_buf_init(&p->value, &gw->env, HTC_KV_VALUE_MAX);
-    htc_put_raw(&p->key, htc__gw_key_bytes(&k));
-    htc_put_raw(&p->value, bytes);
-    if (p->key.status != HTC_OK || p->value.status != HTC_OK)
-        htc_runtime_break(gw->runtime, HTC_ENOMEM, "keeping a result");
-    LL_APPEND(c->puts, p);
-}
-
-static void job_written(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc_gateway *gw = role;
-    job *j = ctx;
-    assert(j->writing && j->uses > 0);
-    j->writing = 0;
-    if (r->status == HTC_OK) {
-        j->version = r->version;
-        store_accepts(gw);
-        htc_runtime_wake(gw->runtime, &j->write_done, HTC_OK);
-        if (j->next_done)
-            htc__gw_job_dirty(gw, j, NULL);
-        if (j->open && !j->dirty)
-            htc__gw_edges_written(gw, j);
-        if (j->finished && j->open && !j->dirty) {
-            htc__gw_delete(gw, htc__gw_key_open(j->id));
-            htc__gw_parent_ended(gw, j);
-            htc__gw_job_drop(gw, j);
-            gw->jobs_ended = 1;
-        }
-    } else if (refusal(r->status)) {
-        htc_runtime_waiter *later = j->next_done;
-        j->next_done = j->write_done;
-        j->write_done = NULL;
-        htc_runtime_wait(&j->next_done, later);
-        store_refuses(gw, r->status);
-        htc__gw_job_dirty(gw, j, NULL);
-    } else {
-        htc_runtime_break(gw->runtime, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a job record was changed by somebody else");
-    }
-    htc__gw_job_release(gw, j);
-}
-
-static void job_write(htc_gateway *gw, job *j)
-{
-    key k = htc__gw_key_job(j->id);
-    assert(j->dirty && !j->writing && !j->write_done);
-    DL_DELETE2(gw->dirty_jobs, j, dirty_prev, dirty_next);
-    j->dirty = 0;
-    j->writing = 1;
-    j->write_done = j->next_done;
-    j->next_done = NULL;
-    htc__gw_job_hold(j);
-    htc__gw_record_job_write(&gw->scratch, j);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch),
-                                   .version = j->version }, 1, job_written, j);
-}
-
-void htc__gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w)
-{
-    htc_runtime_wait(&j->next_done, w);
-    if (!j->dirty)
-        DL_APPEND2(gw->dirty_jobs, j, dirty_prev, dirty_next);
-    j->dirty = 1;
-}
-
-void htc__gw_flush(htc_gateway *gw)
-{
-    chunk *c, *cn;
-    job   *j, *jn;
-    if (htc_runtime_status(gw->runtime) != HTC_OK || gw->store_retry_at != HTC_NEVER)
-        return;
-    DL_FOREACH_SAFE2(gw->dirty_chunks, c, cn, dirty_next)
-    if (!c->writing)
-        chunk_write(gw, c);
-    DL_FOREACH_SAFE2(gw->dirty_jobs, j, jn, dirty_next)
-    if (!j->writing)
-        job_write(gw, j);
-}
-
 /* ---- the end of chunks and jobs ---- */
 
 void htc__gw_chunk_count(counts *sum, const chunk *c)
 {
     for (uint32_t i = 0; i < c->n; i++)
         ++*count_of(sum, c->tasks[i].state);
-    sum->used.core_ns += c->used.core_ns;
+    sum->used.core_ns = htc__quota_sum(sum->used.core_ns, c->used.core_ns);
     sum->used.attempts += c->used.attempts;
     sum->used.losses += c->used.losses;
+    sum->used.bytes += c->used.bytes;
 }
 
 static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
@@ -770,6 +578,7 @@ void htc__gw_job_cancel(htc_gateway *gw, job *j)
     chunk   *c, *next;
     j->cancelled = 1;
     htc__gw_job_touch(gw, j);
+    htc__gw_reallocate_soon(gw); /* likewise: tasks that no chunk has are many */
     HASH_ITER(hh, j->chunks, c, next)
     {
         for (uint32_t i = 0; i < c->n; i++) {
@@ -788,21 +597,22 @@ void htc__gw_job_cancel(htc_gateway *gw, job *j)
 /* ---- a chunk that is not in memory ---- */
 
 typedef struct loading {
-    job     *job;
-    uint64_t index;
-    chunk_fn fn;
-    void    *ctx;
+    job       *job;
+    uint64_t   index;
+    chunk_fn   fn;
+    void      *ctx;
+    htc_status status;  /* of the read, */
+    uint64_t   version; /* and what it gave */
+    size_t     len;
+    uint8_t    record[];
 } loading;
 
-static void chunk_loaded(void *role, void *ctx, const htc_kv_result *r)
+static void chunk_given(htc_gateway *gw, const loading *l, const htc_kv_result *r)
 {
-    htc_gateway *gw = role;
-    loading  l = *(loading *)ctx;
-    htc_runtime_context_free(gw->runtime, ctx);
-    chunk     *c = htc__gw_chunk(l.job, l.index);
+    chunk     *c = htc__gw_chunk(l->job, l->index);
     htc_status status = HTC_OK;
     if (!c && r->status == HTC_OK) {
-        c = htc__gw_chunk_new(gw, l.job, l.index);
+        c = htc__gw_chunk_new(gw, l->job, l->index);
         if (c) {
             status = htc__gw_record_chunk_read(r->value, c);
             htc__gw_chunk_read_done(gw, c);
@@ -816,11 +626,44 @@ static void chunk_loaded(void *role, void *ctx, const htc_kv_result *r)
     } else if (!c && r->status != HTC_ENOTFOUND) {
         status = r->status;
     }
-    l.fn(gw, l.ctx, l.job, c, status);
-    c = htc__gw_chunk(l.job, l.index);
+    l->fn(gw, l->ctx, l->job, c, status);
+    c = htc__gw_chunk(l->job, l->index);
     if (c)
         htc__gw_chunk_settle(gw, c);
-    htc__gw_job_release(gw, l.job);
+    htc__gw_job_release(gw, l->job);
+}
+
+static void chunk_confirmed(void *role, void *ctx, htc_status status)
+{
+    htc_gateway *gw = role;
+    loading     *l = ctx;
+    if (status != HTC_OK)
+        return;
+    chunk_given(gw, l, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = l->status, .version = l->version, .value = { l->record, l->len } });
+    htc_runtime_context_free(gw->runtime, l);
+}
+
+/* Where other gateways may be, what was read may be of a later term, and would be written on: that is looked at first. */
+static void chunk_loaded(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    loading      l = *(loading *)ctx;
+    htc_runtime_context_free(gw->runtime, ctx);
+    if (!htc__gw_shared(gw)) {
+        chunk_given(gw, &l, r);
+        return;
+    }
+    size_t   len = r->status == HTC_OK ? r->value.len : 0;
+    loading *kept = htc_runtime_context(gw->runtime, sizeof *kept + len);
+    if (!kept)
+        return;
+    *kept = l;
+    kept->status = r->status;
+    kept->version = r->version;
+    kept->len = len;
+    if (len)
+        memcpy(kept->record, r->value.data, len);
+    htc__gw_confirm(gw, chunk_confirmed, kept);
 }
 
 void htc__gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx)
@@ -835,64 +678,9 @@ void htc__gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, vo
     }
     if (!l)
         return;
-    *l = (loading){ j, index, fn, ctx };
+    *l = (loading){ .job = j, .index = index, .fn = fn, .ctx = ctx };
     htc__gw_job_hold(j);
     key k = htc__gw_key_chunk(j->id, index);
     htc_runtime_ask(gw->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, chunk_loaded, l);
-}
-
-/* ---- what is due later: a binary heap by time ---- */
-
-void htc__gw_due_add(htc_gateway *gw, htc_ns at, uint64_t id, uint64_t index)
-{
-    if (gw->n_dues == gw->cap_dues) {
-        size_t cap = gw->cap_dues ? gw->cap_dues * 2 : 64;
-        due   *dues = htc__resize(&gw->env, gw->dues, gw->cap_dues * sizeof *dues, cap * sizeof *dues);
-        if (!dues) {
-            htc_runtime_break(gw->runtime, HTC_ENOMEM, "remembering a retry");
-            return;
-        }
-        gw->dues = dues;
-        gw->cap_dues = cap;
-    }
-    size_t i = gw->n_dues++;
-    for (; i > 0 && gw->dues[(i - 1) / 2].at > at; i = (i - 1) / 2)
-        gw->dues[i] = gw->dues[(i - 1) / 2];
-    gw->dues[i] = (due){ at, id, index };
-}
-
-static due due_pop(htc_gateway *gw)
-{
-    due    top = gw->dues[0], last = gw->dues[--gw->n_dues];
-    size_t i = 0;
-    for (;;) {
-        size_t kid = 2 * i + 1;
-        if (kid >= gw->n_dues)
-            break;
-        if (kid + 1 < gw->n_dues && gw->dues[kid + 1].at < gw->dues[kid].at)
-            kid++;
-        if (gw->dues[kid].at >= last.at)
-            break;
-        gw->dues[i] = gw->dues[kid];
-        i = kid;
-    }
-    if (gw->n_dues)
-        gw->dues[i] = last;
-    return top;
-}
-
-void htc__gw_dues_run(htc_gateway *gw)
-{
-    while (gw->n_dues && gw->dues[0].at <= gw->now) {
-        due    d = due_pop(gw);
-        job   *j = htc__gw_job(gw, d.job);
-        if (j && d.index == DUE_RESTED)
-            htc__gw_job_rested(gw, j);
-        chunk *c = j && d.index < j->count ? htc__gw_chunk(j, d.index / CHUNK_TASKS) : NULL;
-        task  *t = c ? &c->tasks[d.index % CHUNK_TASKS] : NULL;
-        /* since holds when it is due: an entry of an older wait finds another time there. */
-        if (t && t->state == TASK_RETRY_WAIT && t->since == d.at)
-            htc__gw_task_again(gw, c, (uint32_t)(d.index % CHUNK_TASKS), 0);
-    }
 }

@@ -205,11 +205,30 @@ static void come(htc_gateway *gw, site *s, uint32_t peer, const htc_joined_hello
                   "host %s joins with %u slots -> it is site %s", m->node, m->slots, s->name);
 }
 
+/* What the host counts now; what it names no more it has no more. Devices are of one node: a batch system's are that system's to give. */
+static void count(htc_gateway *gw, site *s, const htc_joined_hello *m)
+{
+    for (uint32_t i = 0; i < s->counted.n; i++)
+        if (!s->counted.at[i].fixed)
+            (void)htc__counted_set(&s->counted, s->counted.at[i].name, 0);
+    for (uint32_t i = 0; i < m->n_resources; i++) {
+        const char *name = m->resources[i].name;
+        int         fixed = 0;
+        for (uint32_t k = 0; k < s->counted.n; k++)
+            fixed |= s->counted.at[k].fixed && strcmp(s->counted.at[k].name, name) == 0;
+        if (!fixed && !(m->agent_slots && strcmp(name, HTC_RESOURCE_GPU) == 0))
+            (void)htc__counted_set(&s->counted, name, m->resources[i].count); /* more names than can be counted are as good as none */
+    }
+    gw->site_nodes[s - gw->sites].unknown = 0;
+}
+
 static void measure(htc_gateway *gw, site *s, const htc_joined_hello *m)
 {
+    count(gw, s, m);
     uint64_t has = s->memory_set ? s->memory_set : m->memory;
     uint32_t most = gw->options.slots_max;
     s->agent_slots = m->agent_slots;
+    gw->site_nodes[s - gw->sites].many = m->agent_slots != 0;
     if (m->agent_slots && m->agent_slots < most)
         most = m->agent_slots;
     gw->site_nodes[s - gw->sites].slots = s->cap < most ? s->cap : most;
@@ -233,8 +252,12 @@ static void hello(htc_gateway *gw, conn *c, const htc_joined_hello *m)
         htc_runtime_close(gw->runtime, c->peer, HTC_ENOTFOUND);
         return;
     }
-    if (s->host != c->peer)
+    if (s->host != c->peer) {
         come(gw, s, c->peer, m);
+        if (!m->agent_slots) /* it may be another machine than before; a batch system has nodes beside this one */
+            s->kinds.n = 0;
+        htc__machine_add(&s->kinds, &c->machine);
+    }
     s->heard = gw->now;
     measure(gw, s, m);
     compare(gw, s, m);
@@ -273,6 +296,10 @@ void htc__gw_joined_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader 
         htc__gw_file_answer(gw, c, r);
         return;
     }
+    if (type == HTC_WIRE_OBJECT_ASK) {
+        htc__gw_content_piece(gw, c, r);
+        return;
+    }
     m = htc__alloc(&gw->env, sizeof *m);
     if (!m) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading a host's message");
@@ -294,6 +321,7 @@ void htc__gw_joined_closed(htc_gateway *gw, const conn *c)
         if (gw->sites[i].joins && gw->sites[i].host == c->peer)
             go_away(gw, &gw->sites[i], "is gone");
     htc__gw_files_closed(gw, c->peer);
+    htc__gw_content_closed(gw, c->peer);
 }
 
 /* ---- it is spoken to ---- */

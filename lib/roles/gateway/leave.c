@@ -21,7 +21,7 @@ static void log_out(htc_gateway *gw, request *q)
     if (htc__gw_req_flag(q, "all")) {
         htc__gw_tokens_end(gw, q, q->user);
     } else if (!q->by_token) {
-        htc__gw_req_fail(gw, q, HTC_EINVAL, "htc logout --user NAME --all ends those of a user", "the operator has no login to end");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "htc logout --user NAME --all ends those of a user", "there is no login to end: the operator and who comes with a key have none");
     } else {
         key k = htc__gw_key_token_of(htc__gw_req_str(q, "token"));
         htc_runtime_ask(gw->runtime,
@@ -140,12 +140,16 @@ static void gone(void *role, void *ctx, const htc_kv_result *r)
     htc_gateway *gw = role;
     leaving *l = ctx;
     user    *u = htc__gw_user(gw, l->name);
+    if (htc__gw_fenced(gw, r))
+        return;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND) {
         u->changing = u->removing = 0;
         htc__gw_req_fail(gw, l->q, r->status, "try again in a moment", "user %s cannot be removed: %s", l->name, htc_strerror(r->status));
     } else {
+        if (u->quota.version)
+            htc__gw_delete_of(gw, htc__gw_key_quota(u->name), u->quota.version);
         HASH_DEL(gw->users, u);
-        htc__free(&gw->env, u, sizeof *u);
+        htc__gw_user_free(gw, u);
         htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__TEXT("user", l->name)), "user %s is removed", l->name);
         htc__gw_req_answer(gw, l->q, json_pack("{s:s}", "name", l->name));
     }
@@ -159,9 +163,11 @@ static void may_go(void *role, void *ctx, htc_status status)
     key      k = htc__gw_key_user(l->name);
     if (status != HTC_OK)
         htc_runtime_context_free(gw->runtime, l);
-    else
-        htc_runtime_ask(gw->runtime,
-                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__gw_key_bytes(&k) }, 1, gone, l);
+    else {
+        const user    *u = htc__gw_user(gw, l->name);
+        htc_kv_request rq = htc__gw_delete_op(gw, &k, u ? u->version : 0);
+        htc_runtime_ask(gw->runtime, &rq, 1, gone, l);
+    }
 }
 
 static void remove_user(htc_gateway *gw, request *q)
@@ -174,6 +180,11 @@ static void remove_user(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name ? name : "");
     } else if (strcmp(u->name, gw->owner_name) == 0) {
         htc__gw_req_fail(gw, q, HTC_EDENIED, "", "%s is the owner of this system", name);
+    } else if (htc__gw_project_of(gw, name)) { /* who has the name later would have its rights */
+        const project *p = htc__gw_project_of(gw, name);
+        char           hint[120];
+        snprintf(hint, sizeof hint, "htc project set %s --rm %s", p->name, name);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, hint, "user %s is in the project %s", name, p->name);
     } else {
         leaving *l = htc_runtime_context(gw->runtime, sizeof *l);
         if (!l)

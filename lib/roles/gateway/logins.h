@@ -1,6 +1,6 @@
 /* Logins that are not answered: in which order their passwords are looked at, and when those that fail are told. A hash takes long, so that
  * LOGINS_HASHED run at once and one of a name; a name with failures is looked at, and told of the next failure, after a pause that grows. A name is
- * counted for each uid alone: who guesses over the network does not keep its owner out of a login by the socket. Names that nobody has count as
+ * counted for each uid, or key, alone: who guesses over the network does not keep its owner out of a login by the socket. Names that nobody has count as
  * others. Pure: time is an argument. Threads: none of its own. */
 #ifndef HTC_ROLES_GATEWAY_LOGINS_H
 #define HTC_ROLES_GATEWAY_LOGINS_H

@@ -7,10 +7,18 @@
 #define USER_FORMAT 2
 #define JOB_FORMAT 3
 #define JOB_FORMAT_AFTER 4 /* the same, and the jobs that it waits for: at least one */
-#define CHUNK_FORMAT 3
+#define JOB_FORMAT_WISHES 5 /* the same, and these may be none; then what else it asks for: at least one thing */
+#define JOB_FORMAT_BYTES 6  /* the same, that may be none, and the bytes of its outputs: some */
+#define CHUNK_FORMAT 5
+#define CHUNK_FORMAT_BYTES 4    /* of outputs; none that may be superseded */
+#define CHUNK_FORMAT_NO_BYTES 3
 #define AGENT_FORMAT 3
+#define AGENT_FORMAT_LOST 4 /* the same: it is lost, and its process is to end */
 #define AGENT_FORMAT_ONE_SLOT 2 /* of an agent that was launched when there was no other */
 #define REMOVAL_FORMAT 1
+#define REMOVAL_FORMAT_TERM 2 /* the same, and the term that wrote it */
+#define OPEN_FORMAT 2
+#define JOB_VOID 255
 #define RESULT_FORMAT 2
 
 static void need(htc_reader *r, int condition)
@@ -90,40 +98,44 @@ htc_status htc__gw_record_user_read(htc_bytes bytes, user *u)
     return htc_runtime_record_end(&r);
 }
 
-static void usage_write(htc_buf *b, const usage *u)
+static void usage_write(htc_buf *b, const usage *u, int with_bytes)
 {
     htc_put_varint(b, u->core_ns);
     htc_put_varint(b, u->attempts);
     htc_put_varint(b, u->losses);
+    if (with_bytes)
+        htc_put_varint(b, u->bytes);
 }
 
-static void usage_read(htc_reader *r, usage *u)
+static void usage_read(htc_reader *r, usage *u, int with_bytes)
 {
     u->core_ns = htc_get_varint(r);
     u->attempts = htc_get_varint(r);
     u->losses = htc_get_varint(r);
+    u->bytes = with_bytes ? htc_get_varint(r) : 0;
 }
 
-static void counts_write(htc_buf *b, const counts *c)
+static void counts_write(htc_buf *b, const counts *c, int with_bytes)
 {
     htc_put_varint(b, c->done);
     htc_put_varint(b, c->failed);
     htc_put_varint(b, c->cancelled);
-    usage_write(b, &c->used);
+    usage_write(b, &c->used, with_bytes);
 }
 
-static void counts_read(htc_reader *r, counts *c)
+static void counts_read(htc_reader *r, counts *c, int with_bytes)
 {
     memset(c, 0, sizeof *c);
     c->done = htc_get_varint(r);
     c->failed = htc_get_varint(r);
     c->cancelled = htc_get_varint(r);
-    usage_read(r, &c->used);
+    usage_read(r, &c->used, with_bytes);
 }
 
 void htc__gw_record_job_write(htc_buf *b, const job *j)
 {
-    htc_runtime_record_begin(b, j->n_edges ? JOB_FORMAT_AFTER : JOB_FORMAT);
+    int asks_more = htc__gw_wishes_are(j), bytes = j->base.used.bytes != 0;
+    htc_runtime_record_begin(b, bytes ? JOB_FORMAT_BYTES : asks_more ? JOB_FORMAT_WISHES : j->n_edges ? JOB_FORMAT_AFTER : JOB_FORMAT);
     htc_put_u64(b, j->id);
     htc_put_str(b, j->user->name);
     htc_put_str(b, j->name);
@@ -145,15 +157,19 @@ void htc__gw_record_job_write(htc_buf *b, const job *j)
     htc_put_varint(b, j->duplicates);
     htc_put_u8(b, (uint8_t)(j->cancelled | j->paused << 1 | j->finished << 2));
     htc_put_varint(b, j->low);
-    counts_write(b, &j->base);
+    counts_write(b, &j->base, bytes);
     if (j->n_edges)
         htc__gw_edges_write(b, j);
+    else if (asks_more || bytes)
+        htc_put_u8(b, 0); /* edges */
+    if (asks_more || bytes)
+        htc__gw_wishes_write(b, j);
 }
 
 htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES])
 {
     htc_reader r;
-    uint8_t format = htc_runtime_record_open(bytes, JOB_FORMAT, JOB_FORMAT_AFTER, &r);
+    uint8_t format = htc_runtime_record_open(bytes, JOB_FORMAT, JOB_FORMAT_BYTES, &r);
     j->id = htc_get_u64(&r);
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
     htc_get_str(&r, j->name, sizeof j->name);
@@ -180,15 +196,48 @@ htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_
     j->paused = flags >> 1 & 1;
     j->finished = flags >> 2 & 1;
     j->low = htc_get_varint(&r);
-    counts_read(&r, &j->base);
+    counts_read(&r, &j->base, format == JOB_FORMAT_BYTES);
     need(&r, j->id != 0 && j->count != 0 && flags < 8);
     need(&r, j->priority >= -JOB_PRIORITY_MAX && j->priority <= JOB_PRIORITY_MAX);
     need(&r, j->low <= (j->count - 1) / CHUNK_TASKS + 1);
     need(&r, j->base.done <= j->count && j->base.failed <= j->count - j->base.done &&
                  j->base.cancelled <= j->count - j->base.done - j->base.failed);
-    if (format == JOB_FORMAT_AFTER)
-        htc__gw_edges_read(&r, j);
+    need(&r, format < JOB_FORMAT_BYTES || j->base.used.bytes);
+    if (format >= JOB_FORMAT_AFTER)
+        htc__gw_edges_read(&r, j, format == JOB_FORMAT_AFTER ? 1 : 0);
+    if (format >= JOB_FORMAT_WISHES)
+        htc__gw_wishes_read(&r, j, format == JOB_FORMAT_WISHES ? 1 : 0);
     return htc_runtime_record_end(&r);
+}
+
+int htc__gw_record_job_void(htc_bytes bytes)
+{
+    return bytes.len == 1 && *(const uint8_t *)bytes.data == JOB_VOID;
+}
+
+htc_bytes htc__gw_record_job_void_bytes(void)
+{
+    static const uint8_t is_void[] = { JOB_VOID };
+    return (htc_bytes){ is_void, sizeof is_void };
+}
+
+void htc__gw_record_open_write(htc_buf *b, uint64_t term, int again)
+{
+    htc_runtime_record_begin(b, OPEN_FORMAT);
+    htc_put_u64(b, term);
+    htc_put_u8(b, again != 0);
+}
+
+void htc__gw_record_open_read(htc_bytes bytes, uint64_t *term, int *again)
+{
+    htc_reader r;
+    htc_runtime_record_open(bytes, OPEN_FORMAT, OPEN_FORMAT, &r);
+    *term = htc_get_u64(&r);
+    *again = htc_get_u8(&r);
+    if (htc_runtime_record_end(&r) != HTC_OK) { /* of a gateway without terms: it counts */
+        *term = 0;
+        *again = 1;
+    }
 }
 
 /* ---- results in brief ----
@@ -330,14 +379,29 @@ static void briefs_read(htc_reader *r, chunk *c)
 static int plain(const task *t)
 {
     return t->state == TASK_NEW || (t->state == TASK_DONE && t->attempt == 1 && t->lost == 0 && t->tries == 0 &&
-                                     t->status == HTC_OK && !t->cancel);
+                                     t->status == HTC_OK && !t->cancel && !t->level);
+}
+
+static uint64_t left_of(const task *t)
+{
+    return t->state == TASK_DONE ? 0 : t->left[1];
+}
+
+/* What a task left stands beside it only where one did: most chunks have none. */
+static uint8_t chunk_format(const chunk *c)
+{
+    for (uint32_t i = 0; c->used.bytes && i < c->n; i++)
+        if (left_of(&c->tasks[i]))
+            return CHUNK_FORMAT;
+    return c->used.bytes ? CHUNK_FORMAT_BYTES : CHUNK_FORMAT_NO_BYTES;
 }
 
 void htc__gw_record_chunk_write(htc_buf *b, const chunk *c)
 {
-    htc_runtime_record_begin(b, CHUNK_FORMAT);
+    uint8_t format = chunk_format(c);
+    htc_runtime_record_begin(b, format);
     htc_put_varint(b, c->n);
-    usage_write(b, &c->used);
+    usage_write(b, &c->used, c->used.bytes != 0);
     uint8_t *bits = htc_buf_extend(b, (c->n + 7) / 8);
     if (bits)
         memset(bits, 0, (c->n + 7) / 8);
@@ -353,13 +417,15 @@ void htc__gw_record_chunk_write(htc_buf *b, const chunk *c)
         if (plain(t))
             continue;
         htc_put_varint(b, i);
-        htc_put_u8(b, (uint8_t)(t->state | t->cancel << 7));
+        htc_put_u8(b, (uint8_t)(t->state | t->level << 3 | t->cancel << 7));
         htc_put_varint(b, t->attempt);
         htc_put_varint(b, t->tries);
         htc_put_varint(b, t->lost);
         htc_put_u8(b, (uint8_t)-t->status);
         if (t->state == TASK_LEASED)
             htc_put_u64(b, t->agent);
+        if (format == CHUNK_FORMAT)
+            htc_put_varint(b, left_of(t));
     }
     briefs_write(b, c);
 }
@@ -367,9 +433,11 @@ void htc__gw_record_chunk_write(htc_buf *b, const chunk *c)
 htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c)
 {
     htc_reader r;
-    htc_runtime_record_open(bytes, CHUNK_FORMAT, CHUNK_FORMAT, &r);
+    uint8_t format = htc_runtime_record_open(bytes, CHUNK_FORMAT_NO_BYTES, CHUNK_FORMAT, &r);
     need(&r, htc_get_varint(&r) == c->n);
-    usage_read(&r, &c->used);
+    usage_read(&r, &c->used, format >= CHUNK_FORMAT_BYTES);
+    need(&r, format < CHUNK_FORMAT_BYTES || c->used.bytes);
+    uint64_t most = c->used.bytes; /* that tasks may have left */
     htc_bytes bits = htc_get_raw(&r, (c->n + 7) / 8);
     for (uint32_t i = 0; bits.len && i < c->n; i++)
         if (((const uint8_t *)bits.data)[i / 8] >> i % 8 & 1)
@@ -385,13 +453,15 @@ htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c)
         task   *t = &c->tasks[i];
         uint8_t was_done = t->state == TASK_DONE;
         uint8_t state = htc_get_u8(&r);
-        *t = (task){ .state = state & 0x7f, .cancel = state >> 7 };
+        *t = (task){ .state = state & 7, .level = state >> 3 & 15, .cancel = state >> 7 };
         t->attempt = (uint32_t)get_max(&r, UINT32_MAX);
         t->tries = (uint16_t)get_max(&r, UINT16_MAX);
         t->lost = (uint16_t)get_max(&r, UINT16_MAX);
         t->status = -(int32_t)htc_get_u8(&r);
         if (t->state == TASK_LEASED)
             t->agent = htc_get_u64(&r);
+        t->left[1] = format == CHUNK_FORMAT ? get_max(&r, t->state == TASK_DONE ? 0 : most) : 0;
+        most -= t->left[1];
         need(&r, t->state > TASK_NEW && t->state <= TASK_CANCELLED && was_done == (t->state == TASK_DONE));
     }
     briefs_read(&r, c);
@@ -408,7 +478,7 @@ void htc__gw_chunk_read_done(htc_gateway *gw, chunk *c)
 
 void htc__gw_record_agent_write(htc_buf *b, const agent *a)
 {
-    htc_runtime_record_begin(b, a->one_slot ? AGENT_FORMAT_ONE_SLOT : AGENT_FORMAT);
+    htc_runtime_record_begin(b, a->one_slot ? AGENT_FORMAT_ONE_SLOT : a->ending || a->given_up ? AGENT_FORMAT_LOST : AGENT_FORMAT);
     htc_put_u64(b, a->id);
     htc_put_str(b, a->user->name);
     htc_put_varint(b, a->site);
@@ -439,7 +509,7 @@ static void get_slots(htc_reader *r, agent *a)
 htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES])
 {
     htc_reader r;
-    uint8_t    format = htc_runtime_record_open(bytes, AGENT_FORMAT_ONE_SLOT, AGENT_FORMAT, &r);
+    uint8_t    format = htc_runtime_record_open(bytes, AGENT_FORMAT_ONE_SLOT, AGENT_FORMAT_LOST, &r);
     a->id = htc_get_u64(&r);
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
     a->site = (uint32_t)get_max(&r, UINT32_MAX);
@@ -452,6 +522,7 @@ htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[N
     a->launched_wall = htc_get_u64(&r);
     a->n_slots = 1;
     a->one_slot = format == AGENT_FORMAT_ONE_SLOT;
+    a->given_up = format == AGENT_FORMAT_LOST;
     if (!a->one_slot)
         get_slots(&r, a);
     return htc_runtime_record_end(&r);
@@ -459,23 +530,26 @@ htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[N
 
 void htc__gw_record_removal_write(htc_buf *b, const removal *m)
 {
-    htc_runtime_record_begin(b, REMOVAL_FORMAT);
+    htc_runtime_record_begin(b, m->term ? REMOVAL_FORMAT_TERM : REMOVAL_FORMAT);
     htc_put_u64(b, m->id);
     htc_put_str(b, m->user);
     htc_put_varint(b, m->core_ns);
     htc_put_varint(b, m->done);
     htc_put_u8(b, m->folded);
+    if (m->term)
+        htc_put_u64(b, m->term);
 }
 
 htc_status htc__gw_record_removal_read(htc_bytes bytes, removal *m)
 {
     htc_reader r;
-    htc_runtime_record_open(bytes, REMOVAL_FORMAT, REMOVAL_FORMAT, &r);
+    uint8_t    format = htc_runtime_record_open(bytes, REMOVAL_FORMAT, REMOVAL_FORMAT_TERM, &r);
     m->id = htc_get_u64(&r);
     htc_get_str(&r, m->user, sizeof m->user);
     m->core_ns = htc_get_varint(&r);
     m->done = htc_get_varint(&r);
     m->folded = htc_get_u8(&r);
-    need(&r, m->id != 0 && m->folded <= 1);
+    m->term = format == REMOVAL_FORMAT_TERM ? htc_get_u64(&r) : 0;
+    need(&r, m->id != 0 && m->folded <= 1 && (format != REMOVAL_FORMAT_TERM || m->term));
     return htc_runtime_record_end(&r);
 }

@@ -1,6 +1,6 @@
 /* The start: users, agents and open jobs come back from the store; then the gateway is ready.
  *
- *   users -> the operator's own -> agents -> sites out of service -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
+ *   users -> the operator's own -> agents -> sites out of service -> devices that tasks have -> projects -> quotas -> usage of days -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
  *   each open job: record, specification, chunks -> ready */
 #include <assert.h>
 #include <string.h>
@@ -9,9 +9,15 @@
 
 typedef struct recovery {
     uint64_t *ids; /* of open jobs */
+    struct open_mark {
+        uint64_t version, term;
+        int      again;
+    } mark; /* of the one being read */
+    uint64_t stray; /* the version of its record, which is made void */
     size_t    n, cap, at;
     job      *job; /* the one being read */
     uint8_t   gap; /* job->next is settled */
+    uint8_t   sure; /* what was read of it was written before any later term began */
     uint64_t  expect; /* index of the next chunk if none is missing */
     void (*opened)(htc_gateway *gw, void *ctx, job *j); /* of htc__gw_job_open */
     void *ctx;
@@ -31,7 +37,6 @@ static int answered(htc_gateway *gw, const htc_kv_result *r)
 
 static void ready(htc_gateway *gw, recovery *rec)
 {
-    agent *a, *next;
     int for_one = rec->opened != NULL;
     if (rec->ids)
         htc_runtime_context_free(gw->runtime, rec->ids);
@@ -39,10 +44,25 @@ static void ready(htc_gateway *gw, recovery *rec)
     if (for_one)
         return;
     assert(gw->phase == PHASE_RECOVERING);
-    gw->phase = PHASE_READY;
+    if (htc__gw_shared(gw))
+        htc__gw_seal(gw);
+    else
+        htc__gw_serve(gw);
+}
+
+void htc__gw_serve(htc_gateway *gw)
+{
+    agent *a, *next;
+    htc__gw_taken_sweep(gw, 1);
+    gw->phase = gw->shutdown && htc__gw_shared(gw) ? PHASE_HANDING : PHASE_READY;
     gw->remove_at = gw->now;
+    htc__gw_mails_recover(gw);
+    if (!htc__gw_shared(gw))
+        htc__gw_usage_settle(gw); /* else before the seal */
+    htc__gw_quotas_look(gw);
     htc_runtime_ids_reserve(gw->agent_ids);
     htc__gw_reallocate_soon(gw);
+    htc__gw_content_begin(gw);
     uint32_t agents = HASH_COUNT(gw->agents);
     HASH_ITER(hh, gw->agents, a, next)
     a->heard = gw->now; /* each has lost_after from now on to come back */
@@ -75,23 +95,54 @@ static void settle_tasks(htc_gateway *gw, job *j)
                 htc__gw_due_add(gw, t->since, j->id, at.task);
             } else if (t->state == TASK_LEASED) {
                 agent *a = htc__gw_agent(gw, t->agent);
+                a = a && a->state == AGENT_LOST ? NULL : a;
                 t->phase = HTC_HELD_WAITING;
                 t->cancel |= j->cancelled;
-                uint32_t slots;
-                uint64_t named = a ? htc__gw_task_needs(gw, j, at.task, &slots) : 0;
-                if (a)
-                    htc__gw_agent_hold(gw, a, &at, 0, htc__site_needs(&gw->sites[a->site], named, slots), slots);
-                else
+                task_width   w;
+                counted_need taking;
+                uint64_t     named = a ? htc__gw_task_needs(gw, j, at.task, &w, &taking) : 0;
+                uint64_t     bytes = a ? htc__site_needs(&gw->sites[a->site], named, w.part) : 0;
+                if (a && htc__gw_agent_hold(gw, a, &at, 0, bytes, w.part) && w.members == 1)
+                    htc__gw_take_again(gw, a, &at, &taking);
+                if (a && w.members > 1 && !htc__gw_gang_again(gw, j, a, &at, &w, &taking, bytes)) {
+                    htc__gw_agent_unhold(gw, a, &at);
+                    htc__gw_task_lost(gw, &at, t->agent, "a member of its gang is gone");
+                } else if (!a)
                     htc__gw_task_lost(gw, &at, t->agent, "its agent is gone");
             }
         }
     }
 }
 
+static void count_bytes(htc_gateway *gw, const job *j, uint64_t bytes)
+{
+    project *p = htc__gw_project(gw, j->wishes.project);
+    j->user->bytes += bytes;
+    if (p)
+        p->bytes += bytes;
+}
+
+static void job_complete(htc_gateway *gw, recovery *rec);
+
+static void job_confirmed(void *role, void *ctx, htc_status status)
+{
+    recovery *rec = ctx;
+    if (status != HTC_OK)
+        return;
+    rec->sure = 1;
+    job_complete(role, rec);
+}
+
+/* One that is opened while others are served was read now: it is written on only if this gateway's term held after that. Of all that is read at the
+ * start this is looked at once, before the seal. */
 static void job_complete(htc_gateway *gw, recovery *rec)
 {
     job   *j = rec->job;
     chunk *c, *next;
+    if (rec->opened && !rec->sure && htc__gw_shared(gw)) {
+        htc__gw_confirm(gw, job_confirmed, rec);
+        return;
+    }
     if (!rec->gap)
         j->next = rec->expect * CHUNK_TASKS < j->count ? rec->expect * CHUNK_TASKS : j->count;
     counts *n = &j->now;
@@ -99,9 +150,12 @@ static void job_complete(htc_gateway *gw, recovery *rec)
     rec->job = NULL;
     j->walks = rec->opened != NULL;
     if (!rec->opened) {
-        j->user->core_ns += n->used.core_ns;
+        j->user->core_ns = htc__quota_sum(j->user->core_ns, n->used.core_ns);
         j->user->tasks_done += n->done;
+        count_bytes(gw, j, n->used.bytes);
     }
+    if (j->key[0] && !rec->opened && htc__gw_shared(gw))
+        htc__gw_known_key_set(gw, j->user->name, j->key, j->id);
     htc__gw_job_add(gw, j);
     htc__gw_job_hold(j);
     settle_tasks(gw, j);
@@ -131,14 +185,14 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     char        digits[17];
     char       *end;
     if (item->key.len != 2 + 16 + 1 + 16) {
-        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk's key");
+        htc__gw_unreadable(gw, "reading a chunk's key");
         return;
     }
     memcpy(digits, (const char *)item->key.data + 19, 16);
     digits[16] = '\0';
     uint64_t index = strtoull(digits, &end, 16);
     if (*end || index >= htc__gw_job_chunks(j)) {
-        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk's key");
+        htc__gw_unreadable(gw, "reading a chunk's key");
         return;
     }
     if (index < j->low)
@@ -154,7 +208,7 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     if (rec->gap && index > j->next / CHUNK_TASKS)
         htc__gw_chunk_ahead(gw, c, 1);
     if (htc__gw_record_chunk_read(item->value, c) != HTC_OK) {
-        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk record");
+        htc__gw_unreadable(gw, "reading a chunk record");
         return;
     }
     htc__gw_chunk_read_done(gw, c);
@@ -170,6 +224,8 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     rec->expect = index + 1;
     if (!rec->gap) {
         j->next = rec->expect * CHUNK_TASKS < j->count ? rec->expect * CHUNK_TASKS : j->count;
+        if (htc__gw_shared(gw) && !rec->opened)
+            htc__gw_chunk_dirty(gw, c, NULL); /* it stays until it is written anew */
         htc__gw_chunk_settle(gw, c); /* complete: its counts are all that is needed */
     }
 }
@@ -183,10 +239,10 @@ static void chunks_page(void *role, void *ctx, const htc_kv_result *r)
     if (!answered(gw, r))
         return;
     htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
-    for (uint32_t i = 0; i < r->items && htc_runtime_status(gw->runtime) == HTC_OK; i++)
+    for (uint32_t i = 0; i < r->items && htc__gw_reads(gw); i++)
         if (htc_kv_result_item(r, &at, &item) == HTC_OK)
             take_chunk(gw, rec, &item);
-    if (htc_runtime_status(gw->runtime) != HTC_OK)
+    if (!htc__gw_reads(gw))
         return;
     if (next.len == 0) {
         htc__gw_edges_look(gw, rec->job, 0, parents_looked, rec);
@@ -202,10 +258,32 @@ static void skip_job(htc_gateway *gw, recovery *rec)
     if (rec->job)
         htc__gw_job_free(gw, rec->job);
     rec->job = NULL;
-    htc__gw_delete(gw, htc__gw_key_open(id));
+    htc__gw_delete_of(gw, htc__gw_key_open(id), rec->mark.version);
     if (rec->opened)
         rec->opened(gw, rec->ctx, NULL);
     next_job(gw, rec);
+}
+
+static void read_chunks(htc_gateway *gw, recovery *rec)
+{
+    key k = htc__gw_key_chunks(rec->job->id);
+    rec->gap = 0;
+    rec->expect = rec->job->low;
+    rec->job->next = rec->job->low * CHUNK_TASKS;
+    htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), NULL, 0, chunks_page, rec);
+}
+
+static void credentials_read(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    recovery    *rec = ctx;
+    if (r->status != HTC_ENOTFOUND && !answered(gw, r))
+        return;
+    htc_status status = r->status == HTC_OK ? htc__gw_credentials_read(gw, rec->job, r->value) : HTC_OK; /* it is being removed: no task begins any more */
+    if (status == HTC_OK)
+        read_chunks(gw, rec);
+    else if (status != HTC_ENOMEM)
+        htc__gw_unreadable(gw, "reading what a job fetches with");
 }
 
 static void spec_read(void *role, void *ctx, const htc_kv_result *r)
@@ -215,14 +293,19 @@ static void spec_read(void *role, void *ctx, const htc_kv_result *r)
     if (r->status == HTC_OK) {
         htc_status status = htc_spec_from_bytes(&gw->env, r->value, &rec->job->spec);
         if (status != HTC_OK) {
-            htc_runtime_break(gw->runtime, status, "reading a job's specification");
+            if (status == HTC_ENOMEM)
+                htc_runtime_break(gw->runtime, status, "reading a job's specification");
+            else
+                htc__gw_unreadable(gw, "reading a job's specification");
             return;
         }
-        key k = htc__gw_key_chunks(rec->job->id);
-        rec->gap = 0;
-        rec->expect = rec->job->low;
-        rec->job->next = rec->job->low * CHUNK_TASKS;
-        htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), NULL, 0, chunks_page, rec);
+        if (!rec->job->wishes.credentials) {
+            read_chunks(gw, rec);
+            return;
+        }
+        key k = htc__gw_key_credentials(rec->job->id);
+        htc_runtime_ask(gw->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1,
+                        credentials_read, rec);
     } else if (r->status == HTC_ENOTFOUND) {
         skip_job(gw, rec);
     } else {
@@ -230,14 +313,55 @@ static void spec_read(void *role, void *ctx, const htc_kv_result *r)
     }
 }
 
+/* A job that a gateway stored when its term was over, and that nobody was told of: the one after it has served without it. */
+static int is_stray(const htc_gateway *gw, const recovery *rec)
+{
+    return htc__gw_shared(gw) && !rec->opened && !rec->mark.again && rec->mark.term < gw->active.sealed_before;
+}
+
+static void job_read(void *role, void *ctx, const htc_kv_result *r);
+
+static void made_void(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    if (!htc__gw_fenced(gw, r) && answered(gw, r))
+        job_read(gw, ctx, &(htc_kv_result){ .size = sizeof(htc_kv_result), .op = HTC_KV_GET, .status = HTC_OK, .last = 1, .version = r->version,
+                                            .value = htc__gw_record_job_void_bytes() });
+}
+
+static void void_confirmed(void *role, void *ctx, htc_status status)
+{
+    htc_gateway *gw = role;
+    recovery    *rec = ctx;
+    if (status == HTC_OK)
+        htc__gw_write(gw, htc__gw_key_job(rec->ids[rec->at - 1]), htc__gw_record_job_void_bytes(), rec->stray, made_void, rec);
+}
+
+/* Who began to submit it may not have ended: its record cannot be written any more. */
+static void make_void(htc_gateway *gw, recovery *rec, uint64_t version)
+{
+    rec->stray = version;
+    htc__gw_confirm(gw, void_confirmed, rec);
+}
+
 static void job_read(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     recovery *rec = ctx;
     char      owner[NAME_MAX_BYTES];
-    if (r->status == HTC_ENOTFOUND) {
+    int is_void = r->status == HTC_OK && htc__gw_record_job_void(r->value);
+    if (r->status == HTC_ENOTFOUND && htc__gw_shared(gw)) {
+        make_void(gw, rec, 0);
+        return;
+    }
+    if (r->status == HTC_OK && !is_void && is_stray(gw, rec)) {
+        make_void(gw, rec, r->version);
+        return;
+    }
+    if (r->status == HTC_ENOTFOUND || is_void) {
         uint64_t id = rec->ids[rec->at - 1];
         htc__gw_delete(gw, htc__gw_key_content(id));
+        htc__gw_delete(gw, htc__gw_key_credentials(id));
         htc__gw_delete(gw, htc__gw_key_spec(id)); /* its submission was not acknowledged */
         skip_job(gw, rec);
         return;
@@ -251,11 +375,12 @@ static void job_read(void *role, void *ctx, const htc_kv_result *r)
     if (htc__gw_record_job_read(r->value, j, owner) != HTC_OK || !(j->user = htc__gw_user(gw, owner))) {
         htc__gw_job_free(gw, j);
         rec->job = NULL;
-        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a job record");
+        htc__gw_unreadable(gw, "reading a job record");
         return;
     }
     htc__gw_edges_keep(gw, j);
     j->version = r->version;
+    j->open_version = rec->mark.version;
     j->now = j->base;
     if (j->finished) {
         skip_job(gw, rec);
@@ -266,18 +391,44 @@ static void job_read(void *role, void *ctx, const htc_kv_result *r)
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, spec_read, rec);
 }
 
+static void read_job(htc_gateway *gw, recovery *rec)
+{
+    key k = htc__gw_key_job(rec->ids[rec->at - 1]);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, job_read, rec);
+}
+
+/* One that was deleted since the list was read is a job that has ended. */
+static void mark_read(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    recovery    *rec = ctx;
+    if (r->status != HTC_ENOTFOUND && !answered(gw, r))
+        return;
+    if (r->status == HTC_OK) {
+        rec->mark.version = r->version;
+        htc__gw_record_open_read(r->value, &rec->mark.term, &rec->mark.again);
+    }
+    read_job(gw, rec);
+}
+
 static void next_job(htc_gateway *gw, recovery *rec)
 {
-    if (htc_runtime_status(gw->runtime) != HTC_OK)
+    if (!htc__gw_reads(gw))
         return;
     assert(!rec->job); /* the one before is open, or gone */
     if (rec->at == rec->n) {
         ready(gw, rec);
         return;
     }
-    key k = htc__gw_key_job(rec->ids[rec->at++]);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, job_read, rec);
+    key k = htc__gw_key_open(rec->ids[rec->at++]);
+    rec->mark = (struct open_mark){ 0, 0, 1 };
+    if (htc__gw_shared(gw)) {
+        htc_runtime_ask(gw->runtime,
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, mark_read, rec);
+        return;
+    }
+    read_job(gw, rec);
 }
 
 /* ---- the lists ---- */
@@ -311,17 +462,23 @@ static void take_open(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
 
 static void take_removal(htc_gateway *gw, const htc_kv_item *item)
 {
-    removal m;
+    removal m; /* one without a term is of a gateway that had no other beside it */
     memset(&m, 0, sizeof m);
     if (htc__gw_record_removal_read(item->value, &m) != HTC_OK) {
-        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading the record of a removal");
+        htc__gw_unreadable(gw, "reading the record of a removal");
         return;
     }
+    m.version = item->version;
+    if (htc__gw_shared(gw) && m.term && m.term < gw->active.sealed_before) { /* nobody was told of it, and the gateway after has served without it */
+        htc__gw_delete_of(gw, htc__gw_key_removal(m.id), m.version);
+        return;
+    }
+    m.term = htc__gw_shared(gw) ? gw->active.own.term : 0;
     user *u = htc__gw_user(gw, m.user);
     m.noted = m.folded;
     m.folded |= u && u->folded_job == m.id;
     if (u && !m.folded) {
-        u->core_ns += m.core_ns;
+        u->core_ns = htc__quota_sum(u->core_ns, m.core_ns);
         u->tasks_done += m.done;
     }
     htc__gw_removal_found(gw, &m);
@@ -333,18 +490,21 @@ static void take_job(htc_gateway *gw, const htc_kv_item *item)
     char owner[NAME_MAX_BYTES];
     job  j;
     memset(&j, 0, sizeof j);
+    if (htc__gw_record_job_void(item->value))
+        return;
     if (htc__gw_record_job_read(item->value, &j, owner) != HTC_OK || !(j.user = htc__gw_user(gw, owner))) {
-        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a job record");
+        htc__gw_unreadable(gw, "reading a job record");
         return;
     }
     if (htc__gw_removal(gw, j.id))
         return;
-    if (j.key[0])
+    if (j.key[0] && (j.finished || !htc__gw_shared(gw))) /* an open one's is known when it is open */
         htc__gw_known_key_set(gw, j.user->name, j.key, j.id);
     if (!j.finished)
         return;
-    j.user->core_ns += j.base.used.core_ns;
+    j.user->core_ns = htc__quota_sum(j.user->core_ns, j.base.used.core_ns);
     j.user->tasks_done += j.base.done;
+    count_bytes(gw, &j, j.base.used.bytes);
 }
 
 /* A slot that two records name belongs to the later claim: the earlier agent is gone if it was its first, and has else given it back;
@@ -378,6 +538,7 @@ static void take_agent(htc_gateway *gw, const htc_kv_item *item)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading the agents");
         return;
     }
+    a->version = item->version;
     int good = htc__gw_record_agent_read(item->value, a, owner) == HTC_OK && (a->user = htc__gw_user(gw, owner)) != NULL &&
                a->site < gw->n_sites;
     for (uint32_t i = 0; good && i < a->n_slots; i++) {
@@ -389,9 +550,9 @@ static void take_agent(htc_gateway *gw, const htc_kv_item *item)
         return;
     }
     /* A slot that the configuration no longer has: its agent is sent away when it registers. */
-    uint64_t id = a->id;
+    uint64_t id = a->id, version = a->version;
     htc__free(&gw->env, a, sizeof *a);
-    htc__gw_delete(gw, htc__gw_key_agent(id));
+    htc__gw_delete_of(gw, htc__gw_key_agent(id), version);
 }
 
 static void take_user(htc_gateway *gw, const htc_kv_item *item)
@@ -399,7 +560,7 @@ static void take_user(htc_gateway *gw, const htc_kv_item *item)
     user  read;
     memset(&read, 0, sizeof read);
     if (htc__gw_record_user_read(item->value, &read) != HTC_OK || !htc__gw_user_name_ok(read.name)) {
-        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a user record");
+        htc__gw_unreadable(gw, "reading a user record");
         return;
     }
     user *u = htc__gw_user_new(gw, read.name);
@@ -417,7 +578,11 @@ static void take_user(htc_gateway *gw, const htc_kv_item *item)
     u->version = item->version;
 }
 
+static void taken_page(void *role, void *ctx, const htc_kv_result *r);
 static void removals_page(void *role, void *ctx, const htc_kv_result *r);
+static void projects_page(void *role, void *ctx, const htc_kv_result *r);
+static void quotas_page(void *role, void *ctx, const htc_kv_result *r);
+static void days_page(void *role, void *ctx, const htc_kv_result *r);
 static void jobs_page(void *role, void *ctx, const htc_kv_result *r);
 static void open_page(void *role, void *ctx, const htc_kv_result *r);
 static void agents_page(void *role, void *ctx, const htc_kv_result *r);
@@ -429,6 +594,9 @@ static void owner_made(void *role, void *ctx, const htc_kv_result *r)
         htc_runtime_break(gw->runtime, r->status, "creating the operator's user");
         return;
     }
+    user *u = htc__gw_user(gw, gw->owner_name);
+    if (u)
+        u->version = r->version;
     htc_runtime_scan(gw->runtime, htc_bytes_of("a/"), NULL, 0, agents_page, ctx);
 }
 
@@ -456,7 +624,7 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
     if (!answered(gw, r))
         return;
     htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
-    for (uint32_t i = 0; i < r->items && htc_runtime_status(gw->runtime) == HTC_OK; i++) {
+    for (uint32_t i = 0; i < r->items && htc__gw_reads(gw); i++) {
         if (htc_kv_result_item(r, &at, &item) != HTC_OK)
             break;
         if (prefix[0] == 'u')
@@ -469,14 +637,30 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
             take_open(gw, rec, &item);
         else if (prefix[0] == 'e')
             htc__gw_site_found(gw, &item);
+        else if (prefix[0] == 'h')
+            htc__gw_taken_found(gw, &item);
+        else if (prefix[0] == 'p')
+            htc__gw_project_found(gw, &item);
+        else if (prefix[0] == 'q')
+            htc__gw_quota_found(gw, &item);
+        else if (prefix[0] == 'y')
+            htc__gw_usage_found(gw, &item);
     }
-    if (htc_runtime_status(gw->runtime) != HTC_OK)
+    if (!htc__gw_reads(gw))
         return;
     if (next.len)
         htc_runtime_scan(gw->runtime, htc_bytes_of(prefix), &next, 0, again, rec);
     else if (prefix[0] == 'u')
         users_read(gw, rec);
     else if (prefix[0] == 'e')
+        htc_runtime_scan(gw->runtime, htc_bytes_of("h/"), NULL, 0, taken_page, rec);
+    else if (prefix[0] == 'h')
+        htc_runtime_scan(gw->runtime, htc_bytes_of("p/"), NULL, 0, projects_page, rec);
+    else if (prefix[0] == 'p')
+        htc_runtime_scan(gw->runtime, htc_bytes_of("q/"), NULL, 0, quotas_page, rec);
+    else if (prefix[0] == 'q')
+        htc_runtime_scan(gw->runtime, htc_bytes_of("y/"), NULL, 0, days_page, rec);
+    else if (prefix[0] == 'y')
         htc_runtime_scan(gw->runtime, htc_bytes_of("d/"), NULL, 0, removals_page, rec);
     else if (prefix[0] == 'd')
         htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, jobs_page, rec);
@@ -496,6 +680,30 @@ static void jobs_page(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     page(gw, ctx, r, "j/", jobs_page);
+}
+
+static void taken_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    page(gw, ctx, r, "h/", taken_page);
+}
+
+static void projects_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    page(gw, ctx, r, "p/", projects_page);
+}
+
+static void quotas_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    page(gw, ctx, r, "q/", quotas_page);
+}
+
+static void days_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    page(gw, ctx, r, "y/", days_page);
 }
 
 static void sites_page(void *role, void *ctx, const htc_kv_result *r)
@@ -534,12 +742,12 @@ static void agents_page(void *role, void *ctx, const htc_kv_result *r)
     htc_kv_result copy = *r;
     copy.items_bytes = (htc_bytes){ items.data, r->items_bytes.len };
     htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
-    for (uint32_t i = 0; i < copy.items && htc_runtime_status(gw->runtime) == HTC_OK; i++)
+    for (uint32_t i = 0; i < copy.items && htc__gw_reads(gw); i++)
         if (htc_kv_result_item(&copy, &at, &item) == HTC_OK)
             take_agent(gw, &item);
-    if (htc_runtime_status(gw->runtime) == HTC_OK && next.len)
+    if (htc__gw_reads(gw) && next.len)
         htc_runtime_scan(gw->runtime, htc_bytes_of("a/"), &next, 0, agents_page, ctx);
-    else if (htc_runtime_status(gw->runtime) == HTC_OK)
+    else if (htc__gw_reads(gw))
         htc_runtime_scan(gw->runtime, htc_bytes_of("e/"), NULL, 0, sites_page, ctx);
     htc_buf_free(&items);
 }
@@ -561,5 +769,6 @@ void htc__gw_recover(htc_gateway *gw)
     if (!rec)
         return;
     gw->phase = PHASE_RECOVERING;
+    gw->claims = gw->active.own.term << 32; /* of later terms are later */
     htc_runtime_scan(gw->runtime, htc_bytes_of("u/"), NULL, 0, users_page, rec);
 }

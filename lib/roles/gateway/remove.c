@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "roles/gateway/gateway.h"
 
 #define PAUSE_FIRST HTC_SECOND
@@ -104,7 +105,7 @@ static void pause_for(htc_gateway *gw, htc_ns span)
 static void stage_failed(htc_gateway *gw, removal *m, htc_status status)
 {
     m->next.len = 0; /* of what stands before this place some may be left */
-    if (!m->listed && m->stage == REMOVE_MARK && no_room(status) && !m->relief) {
+    if (!m->listed && m->stage == REMOVE_MARK && no_room(status) && !m->relief && !htc__gw_shared(gw)) {
         m->relief = 1;
         m->stage = REMOVE_OUTPUTS;
         stage_begin(gw, m);
@@ -135,6 +136,18 @@ static void stage_failed(htc_gateway *gw, removal *m, htc_status status)
     pause_for(gw, m->pause);
 }
 
+/* What it has left is on its way out, and no longer its user's. */
+static void forget_bytes(htc_gateway *gw, removal *m)
+{
+    user    *u = htc__gw_user(gw, m->user);
+    project *p = htc__gw_project(gw, m->project_name);
+    if (u)
+        u->bytes -= m->bytes < u->bytes ? m->bytes : u->bytes;
+    if (p)
+        p->bytes -= m->bytes < p->bytes ? m->bytes : p->bytes;
+    m->bytes = 0;
+}
+
 static void stage_done(htc_gateway *gw, removal *m)
 {
     m->next.len = 0;
@@ -147,6 +160,7 @@ static void stage_done(htc_gateway *gw, removal *m)
         return;
     } else if (m->stage == REMOVE_HIDE) {
         m->stage++;
+        forget_bytes(gw, m);
         if (m->key[0])
             htc__gw_known_key_drop(gw, m->user, m->key);
         over(gw, m, HTC_OK);
@@ -168,14 +182,46 @@ static void stage_done(htc_gateway *gw, removal *m)
         stage_begin(gw, m);
 }
 
+/* The record was there before any other gateway became active: whoever does goes on with the removal. From here on what is deleted is of no
+ * use to anybody, whoever deletes it and when. */
+static void marked_in_time(void *role, void *ctx, htc_status status)
+{
+    if (status == HTC_OK)
+        stage_done(role, ctx);
+}
+
+static void write_record(htc_gateway *gw, const removal *m, htc_runtime_store_fn fn, void *ctx);
+static void stored(void *role, void *ctx, const htc_kv_result *r);
+
+/* There was such a record, of a gateway before this one that wrote it when this one had read what there is: nobody was told of it, and nothing is
+ * deleted yet. */
+static void mark_confirmed(void *role, void *ctx, htc_status status)
+{
+    if (status == HTC_OK)
+        write_record(role, ctx, stored, ctx);
+}
+
 static void stored(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     removal *m = ctx;
+    if (r->status == HTC_MISMATCH && m->stage == REMOVE_MARK && !m->version && r->version && htc__gw_shared(gw)) {
+        m->version = r->version;
+        htc__gw_confirm(gw, mark_confirmed, m);
+        return;
+    }
+    if (htc__gw_fenced(gw, r))
+        return;
+    if (r->status == HTC_OK && (m->stage == REMOVE_MARK || m->stage == REMOVE_FOLDED))
+        m->version = r->version;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
         m->status = r->status;
     if (!r->last)
         return;
+    if (m->status == HTC_OK && m->stage == REMOVE_MARK && htc__gw_shared(gw) && !HTC__BROKEN(gateway_destroys_early)) {
+        htc__gw_confirm(gw, marked_in_time, m);
+        return;
+    }
     if (m->status == HTC_OK) {
         stage_done(gw, m);
         return;
@@ -192,11 +238,13 @@ static void folded(void *role, void *ctx, const htc_kv_result *r)
     htc_gateway *gw = role;
     removal *m = ctx;
     user    *u = htc__gw_user(gw, m->user);
+    if (htc__gw_fenced(gw, r))
+        return;
     if (u) {
         assert(u->folding);
         u->folding = 0;
         if (r->status == HTC_OK) {
-            u->folded_core_ns += m->core_ns;
+            u->folded_core_ns = htc__quota_sum(u->folded_core_ns, m->core_ns);
             u->folded_done += m->done;
             u->folded_job = m->id;
             u->version = r->version;
@@ -211,9 +259,22 @@ static void write_record(htc_gateway *gw, const removal *m, htc_runtime_store_fn
 {
     htc__gw_record_removal_write(&gw->scratch, m);
     key k = htc__gw_key_removal(m->id);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
-                    1, fn, ctx);
+    htc__gw_write(gw, k, htc__gw_record_bytes(gw, &gw->scratch), m->version, fn, ctx);
+}
+
+static void saved(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    removal     *m = ctx;
+    if (r->status == HTC_OK)
+        m->version = r->version;
+    else if (!htc__gw_fenced(gw, r))
+        htc_runtime_break(gw->runtime, r->status, "writing down anew that a job is being removed");
+}
+
+void htc__gw_removal_save(htc_gateway *gw, removal *m)
+{
+    write_record(gw, m, saved, m);
 }
 
 /* The removal whose sums were added to the user's last, if its record does not say so yet. */
@@ -230,12 +291,16 @@ static void last_noted(void *role, void *ctx, const htc_kv_result *r)
     htc_gateway *gw = role;
     removal    *m = ctx, *last = NULL;
     const user *u = htc__gw_user(gw, m->user);
+    if (htc__gw_fenced(gw, r))
+        return;
     if (r->status != HTC_OK) {
         stored(gw, m, r);
         return;
     }
-    if (u && (last = to_be_noted(gw, u)))
+    if (u && (last = to_be_noted(gw, u))) {
         last->noted = 1;
+        last->version = r->version;
+    }
     fold(gw, m);
 }
 
@@ -259,15 +324,13 @@ static void fold(htc_gateway *gw, removal *m)
     }
     assert(!u->folding);
     user sums = *u;
-    sums.folded_core_ns += m->core_ns;
+    sums.folded_core_ns = htc__quota_sum(sums.folded_core_ns, m->core_ns);
     sums.folded_done += m->done;
     sums.folded_job = m->id;
     u->folding = 1;
     htc__gw_record_user_write(&gw->scratch, &sums);
     key k = htc__gw_key_user(u->name);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
-                    1, folded, m);
+    htc__gw_write(gw, k, htc__gw_record_bytes(gw, &gw->scratch), u->version, folded, m);
 }
 
 static void note(htc_gateway *gw, removal *m)
@@ -349,15 +412,22 @@ static void next_page(htc_gateway *gw, removal *m)
 
 static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
 {
-    htc_kv_request rq[3];
+    htc_kv_request rq[5];
     for (size_t i = 0; i < n; i++)
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__gw_key_bytes(&keys[i]) };
     htc_runtime_ask(gw->runtime, rq, n, stored, m);
 }
 
+static void delete_record(htc_gateway *gw, removal *m, const key *k)
+{
+    htc_kv_request rq = htc__gw_delete_op(gw, k, m->version);
+    htc_runtime_ask(gw->runtime, &rq, 1, stored, m);
+}
+
 static void stage_begin(htc_gateway *gw, removal *m)
 {
-    key job_key = htc__gw_key_job(m->id), record_key = htc__gw_key_removal(m->id), rest[3] = { htc__gw_key_open(m->id), htc__gw_key_spec(m->id), htc__gw_key_content(m->id) };
+    key job_key = htc__gw_key_job(m->id), record_key = htc__gw_key_removal(m->id), rest[5] = { htc__gw_key_open(m->id), htc__gw_key_spec(m->id), htc__gw_key_content(m->id), htc__gw_key_mail(m->id),
+        htc__gw_key_credentials(m->id) };
     assert(m->status == HTC_OK); /* a stage is judged by its own answers */
     assert(m->listed ? gw->removing && m == gw->removals : m->stage <= REMOVE_RESULTS);
     switch ((removal_stage)m->stage) {
@@ -368,8 +438,8 @@ static void stage_begin(htc_gateway *gw, removal *m)
     case REMOVE_OUTPUTS: drop_outputs(gw, m); break;
     case REMOVE_RESULTS:
     case REMOVE_CHUNKS: next_page(gw, m); break;
-    case REMOVE_REST: delete_keys(gw, m, rest, 3); break;
-    case REMOVE_RECORD: delete_keys(gw, m, &record_key, 1); break;
+    case REMOVE_REST: delete_keys(gw, m, rest, 5); break;
+    case REMOVE_RECORD: delete_record(gw, m, &record_key); break;
     }
 }
 
@@ -378,9 +448,12 @@ void htc__gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q)
     removal *m = htc_runtime_context(gw->runtime, sizeof *m);
     if (!m)
         return;
-    *m = (removal){ .id = j->id, .core_ns = j->now.used.core_ns, .done = j->now.done, .stage = REMOVE_MARK, .told = told, .q = q };
+    *m = (removal){ .id = j->id, .core_ns = j->now.used.core_ns, .done = j->now.done, .stage = REMOVE_MARK, .told = told, .q = q,
+                    .term = gw->active.own.term };
     snprintf(m->user, sizeof m->user, "%s", j->user->name);
     snprintf(m->key, sizeof m->key, "%s", j->key);
+    snprintf(m->project_name, sizeof m->project_name, "%s", j->wishes.project);
+    m->bytes = j->now.used.bytes;
     stage_begin(gw, m);
 }
 

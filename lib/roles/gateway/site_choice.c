@@ -5,13 +5,54 @@
 
 #define GIB (1 << 30)
 
+offer htc__site_offers(const machine_wish *w, const site_nodes *s)
+{
+    static const machine_kinds none;
+    return htc__machine_offers(w, &(machine_offer){ .site = s->name, .node = s->node ? s->node : "", .kinds = s->kinds ? s->kinds : &none, .many = s->many });
+}
+
+/* It is known to be another machine than the task asks for. */
+static int is_none(const site_wish *wish, const site_nodes *s)
+{
+    return wish->asks && htc__site_offers(wish->asks, s) == OFFER_NO;
+}
+
+static void refuse_machine(const machine_wish *w, char *why, size_t cap)
+{
+    char text[200];
+    htc__machine_wish_text(w, text, sizeof text);
+    snprintf(why, cap, "asks for %s, and no site is that", text);
+}
+
+/* Is there too little of something at every site? Then why says of what. */
+static int counts_too_much(const site_wish *wish, const site_nodes *sites, size_t n, char *why, size_t cap)
+{
+    const htc_resource *lack = NULL;
+    uint32_t            most = 0;
+    for (size_t i = 0; wish->counts && wish->counts->n && i < n; i++) {
+        if (is_none(wish, &sites[i]))
+            continue;
+        const htc_resource *its = sites[i].unknown ? NULL : sites[i].counted ? htc__counted_never(sites[i].counted, wish->counts) : &wish->counts->of[0];
+        uint32_t            total = its && sites[i].counted ? htc__counted_total(sites[i].counted, its->name) : 0;
+        if (!its)
+            return 0;
+        if (!lack || total > most) {
+            lack = its;
+            most = total;
+        }
+    }
+    if (lack)
+        snprintf(why, cap, most ? "asks for %u of %s, and no site has more than %u" : "asks for %u of %s, and no site has it", lack->count, lack->name, most);
+    return lack != NULL;
+}
+
 htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t n, double wall_max_s, char *why, size_t cap)
 {
     uint64_t memory = 0;
     uint32_t cores = 0, slots = 0, named = 0;
     for (size_t i = 0; i < n; i++) {
         const site_nodes *s = &sites[i];
-        if (wish->host && strcmp(wish->host, s->name) != 0)
+        if (is_none(wish, s))
             continue;
         named++;
         if (s->memory == 0)
@@ -23,8 +64,10 @@ htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t
         if (s->slots > slots)
             slots = s->slots;
     }
-    if (!named)
-        snprintf(why, cap, "asks for host %s, and no site has that name", wish->host ? wish->host : "?");
+    if (!named && !wish->asks)
+        snprintf(why, cap, "can run nowhere: there is no site");
+    else if (!named)
+        refuse_machine(wish->asks, why, cap);
     else if (wish->memory > memory)
         snprintf(why, cap, "asks for %.1f GiB of memory, and the largest node has %.1f GiB", (double)wish->memory / GIB, (double)memory / GIB);
     else if (wish->cores > cores)
@@ -33,6 +76,8 @@ htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t
         snprintf(why, cap, "asks for a wall time of %.0f s, and the sites allow %.0f s", wish->wall_s, wall_max_s);
     else if (wish->cores > slots && wish->cores > 1)
         snprintf(why, cap, "asks for %u cores, and an agent has %u slot%s at most", wish->cores, slots, slots == 1 ? "" : "s");
+    else if (counts_too_much(wish, sites, n, why, cap))
+        return HTC_ENOFIT;
     else
         return HTC_OK;
     return HTC_ENOFIT;

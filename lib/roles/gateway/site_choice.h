@@ -7,24 +7,34 @@
 
 #include "htcsched/bytes.h"
 #include "htcsched/status.h"
+#include "roles/gateway/counted.h"
+#include "roles/gateway/offers.h"
 
 /* What a task asks for. */
 typedef struct site_wish {
-    const char *host;   /* the site's name; NULL: any */
+    const machine_wish *asks; /* NULL: any machine */
     uint64_t    memory; /* bytes; 0: nothing named */
     uint32_t    cores;
     double      wall_s;
+    const counted_need *counts; /* NULL: nothing that sites count */
 } site_wish;
 
 /* What one site has. */
 typedef struct site_nodes {
     const char *name;
-    uint64_t    memory; /* of its largest node; 0: it is not counted */
+    uint64_t    memory; /* of its largest node; 0: it is not counted_pool */
     uint32_t    cores;  /* of its largest node */
     uint32_t    slots;  /* of one agent there, at most */
+    const counted_pool *counted; /* NULL: nothing */
+    uint8_t     unknown; /* what it counts has not been told yet */
+    uint8_t     many;    /* nodes of a batch system */
+    const char *node;    /* its name; "", NULL: not known, or many */
+    const machine_kinds *kinds; /* NULL: not known */
 } site_nodes;
 
-/* Can it run at one of them, ever? wall_max_s: the longest that sites allow, 0: any. HTC_OK; HTC_ENOFIT, and why: in words. */
+offer htc__site_offers(const machine_wish *w, const site_nodes *s);
+
+/* Can it run at one of them, ever? A site that may turn out to be the machine that it asks for counts. wall_max_s: the longest that sites allow, 0: any. HTC_OK; HTC_ENOFIT, and why: in words. */
 htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t n, double wall_max_s, char *why, size_t cap);
 
 /* A site, as one user sees it now. */

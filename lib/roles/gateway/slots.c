@@ -88,6 +88,7 @@ uint32_t htc__gw_slots_idle(const agent *a)
 typedef struct saving {
     uint64_t agent, claim;
     uint32_t slots;
+    int      ending; /* the record says that it is lost */
 } saving;
 
 static void saved(void *role, void *ctx, const htc_kv_result *r)
@@ -96,9 +97,16 @@ static void saved(void *role, void *ctx, const htc_kv_result *r)
     saving       s = *(saving *)ctx;
     agent       *a = htc__gw_agent(gw, s.agent);
     htc_runtime_context_free(gw->runtime, ctx);
-    if (!a)
+    if (htc__gw_fenced(gw, r))
         return;
+    if (!a) {
+        if (r->status == HTC_OK && htc__gw_shared(gw)) /* it went meanwhile */
+            htc__gw_delete_of(gw, htc__gw_key_agent(s.agent), r->version);
+        return;
+    }
     a->saving = 0;
+    if (r->status == HTC_OK)
+        a->version = r->version;
     if (s.claim == a->claim) { /* else it has other slots by now, and their own write follows */
         uint32_t known = s.slots < a->n_slots ? s.slots : a->n_slots;
         if (r->status == HTC_OK)
@@ -111,6 +119,8 @@ static void saved(void *role, void *ctx, const htc_kv_result *r)
             a->state != AGENT_LOST) /* what a lost one reserved is free when its process is gone */
             htc__gw_memory_reserve(gw, a);
     }
+    if (a->ending && r->status == HTC_OK && s.ending)
+        htc__gw_agent_end_process(gw, a);
     if (a->save_again)
         htc__gw_agent_save(gw, a);
     htc__gw_slots_tell(gw, a);
@@ -122,16 +132,11 @@ void htc__gw_agent_save(htc_gateway *gw, agent *a)
     saving *s = a->saving ? NULL : htc_runtime_context(gw->runtime, sizeof *s);
     if (!s)
         return;
-    *s = (saving){ a->id, a->claim, a->n_slots };
+    *s = (saving){ a->id, a->claim, a->n_slots, a->given_up };
     a->saving = 1;
     key k = htc__gw_key_agent(a->id);
     htc__gw_record_agent_write(&gw->scratch, a);
-    htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request),
-                                       .op = HTC_KV_PUT,
-                                       .key = htc__gw_key_bytes(&k),
-                                       .value = htc__gw_record_bytes(gw, &gw->scratch) },
-                    1, saved, s);
+    htc__gw_write(gw, k, htc__gw_record_bytes(gw, &gw->scratch), a->version, saved, s);
 }
 
 /* ---- more and fewer ---- */

@@ -73,7 +73,7 @@ int htc__gw_known_key_ok(const char *text)
 /* What was asked, but for who asked and from where: a key that comes with something else is not a repetition. */
 int htc__gw_request_hash(const request *q, uint8_t hash[16])
 {
-    static const char *const besides[] = { "op", "user", "token", "key", "submit_dir", "jsdl" };
+    static const char *const besides[] = { "op", "user", "token", "key", "submit_dir", "jsdl", "begin", "credentials" }; /* begin: now+1hour is another time later; credentials: no hash of a password is kept */
     const json_t            *jsdl = json_object_get(q->body, "jsdl");
     json_t                  *rest = json_copy(q->body);
     for (size_t i = 0; rest && i < sizeof besides / sizeof besides[0]; i++)
@@ -89,4 +89,12 @@ int htc__gw_request_hash(const request *q, uint8_t hash[16])
     crypto_generichash_final(&state, hash, 16);
     free(text);
     return 1;
+}
+
+int htc__gw_note_asked(htc_gateway *gw, const request *q, job *j)
+{
+    if (!htc__gw_req_str(q, "key") || htc__gw_request_hash(q, j->asked))
+        return 1;
+    htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a submission");
+    return 0;
 }

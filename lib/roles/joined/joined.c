@@ -13,7 +13,10 @@
 
 #include "core/util.h"
 #include "htcsched/calls.h"
+#include "roles/joined/joined_content.h"
 #include "roles/runtime/joined_wire.h"
+
+#define CALLS_OF_RUNTIME (UINT64_C(1) << 62) /* and above: its tags */
 
 typedef struct launched {
     uint64_t agent;
@@ -36,9 +39,26 @@ struct htc_joined {
     void       *keys_ctx;
     char        reason[256];
     htc_buf     buf;
+    htc_runtime    *runtime;
+    joined_content *content; /* uploads that tasks here read */
+    htc_wire_machine machine; /* this one */
     htc_joined_hello hello; /* as it is said; its agents are those of list */
     launched    list[HTC_JOINED_AGENTS_MAX];
 };
+
+static void destroy(void *self)
+{
+    htc_joined *j = self;
+    if (!j)
+        return;
+    htc_env env = j->env;
+    htc__joined_content_destroy(j->content);
+    htc_runtime_destroy(j->runtime);
+    htc_buf_free(&j->buf);
+    htc__free(&env, j, sizeof *j);
+}
+
+static void say_answer(void *role, uint32_t connection, uint32_t tag, htc_status status, htc_bytes body);
 
 htc_status htc_joined_create(const htc_env *env, const htc_joined_options *options, htc_joined **out)
 {
@@ -50,7 +70,13 @@ htc_status htc_joined_create(const htc_env *env, const htc_joined_options *optio
         return status;
     const char *node = o.node ? o.node : "", *data = o.data ? o.data : "";
     htc_joined *j = NULL;
-    if (o.count > HTC_JOINED_AGENTS_MAX || (o.count && !o.agents))
+    if (o.count > HTC_JOINED_AGENTS_MAX || (o.count && !o.agents) || o.n_resources > HTC_JOINED_RESOURCES_MAX || (o.n_resources && !o.resources))
+        return HTC_EINVAL;
+    for (size_t i = 0; i < o.n_resources; i++)
+        if (!o.resources[i].name || strlen(o.resources[i].name) > HTC_RESOURCE_NAME_MAX)
+            return HTC_EINVAL;
+    const char *system = o.system ? o.system : "", *machine = o.machine ? o.machine : "";
+    if (strlen(system) >= HTC_WIRE_MACHINE_MAX || strlen(machine) >= HTC_WIRE_MACHINE_MAX)
         return HTC_EINVAL;
     if (o.peer == 0 || strlen(node) >= sizeof j->hello.node || strlen(data) >= sizeof j->hello.data)
         return HTC_EINVAL;
@@ -72,21 +98,27 @@ htc_status htc_joined_create(const htc_env *env, const htc_joined_options *optio
     j->hello.agent_slots = o.agent_slots;
     for (uint32_t i = 0; i < o.count; i++)
         j->list[j->hello.count++] = (launched){ .agent = o.agents[i], .begun = 1 };
+    for (size_t i = 0; i < o.n_resources; i++) {
+        snprintf(j->hello.resources[i].name, sizeof j->hello.resources[i].name, "%s", o.resources[i].name);
+        j->hello.resources[i].count = o.resources[i].count;
+        j->hello.n_resources++;
+    }
+    memcpy(j->machine.system, system, strlen(system) + 1);
+    memcpy(j->machine.machine, machine, strlen(machine) + 1);
     memcpy(j->hello.node, node, strlen(node) + 1);
     memcpy(j->hello.data, data, strlen(data) + 1);
     htc_buf_init(&j->buf, &j->env, HTC_WIRE_MESSAGE_MAX);
+    htc_runtime_options    runtime = { .size = sizeof runtime, .role = j, .name = "joined", .calls_from = CALLS_OF_RUNTIME };
+    joined_content_options content = { .role = j, .answer = say_answer, .peer = o.peer, .cache_bytes = o.cache_bytes, .fetches = o.fetches };
+    status = htc_runtime_create(&j->env, &runtime, &j->runtime);
+    if (status == HTC_OK)
+        status = htc__joined_content_create(&j->env, j->runtime, &content, &j->content);
+    if (status != HTC_OK) {
+        destroy(j);
+        return status;
+    }
     *out = j;
     return HTC_OK;
-}
-
-static void destroy(void *self)
-{
-    htc_joined *j = self;
-    if (!j)
-        return;
-    htc_env env = j->env;
-    htc_buf_free(&j->buf);
-    htc__free(&env, j, sizeof *j);
 }
 
 const char *htc_joined_reason(const htc_joined *j)
@@ -191,11 +223,24 @@ static void file_call(htc_joined *j, htc_reader *r)
     htc_bytes body = { 0 };
     if (htc_joined_call_read(r, &tag, &op, &body) != HTC_OK)
         return;
+    if (op == HTC_CALL_CONTENT_FETCH) {
+        htc__joined_content_fetch(j->content, j->connection, tag, body);
+        return;
+    }
     if (op == HTC_CALL_FILE_READ || op == HTC_CALL_LIVE_READ || op == HTC_CALL_DROP_JOB || op == HTC_CALL_DROP_OUTPUT) {
         call(j, op, (uint64_t)j->connection << 32 | tag, body);
         return;
     }
     htc_joined_answer_write(&j->buf, tag, HTC_EUNSUPPORTED, (htc_bytes){ 0 });
+    say(j);
+}
+
+static void say_answer(void *role, uint32_t connection, uint32_t tag, htc_status status, htc_bytes body)
+{
+    htc_joined *j = role;
+    if (connection != j->connection || !j->connected)
+        return;
+    htc_joined_answer_write(&j->buf, tag, status, body);
     say(j);
 }
 
@@ -296,6 +341,8 @@ static void message(htc_joined *j, htc_bytes body)
             end_agent(j, find(j, id));
         break;
     case HTC_WIRE_JOINED_CALL: file_call(j, &r); break;
+    case HTC_WIRE_OBJECT_BYTES:
+    case HTC_WIRE_OBJECT_NONE: htc__joined_content_heard(j->content, type, &r); break;
     default: break; /* WELCOME */
     }
 }
@@ -309,7 +356,7 @@ static void opened(htc_joined *j)
     j->in = 0;
     j->hello.launches = 0;
     j->heard_at = j->now;
-    htc_wire_hello(&j->buf, HTC_WIRE_ROLE_JOINED, HTC_WIRE_VERSION);
+    htc_wire_hello_machine(&j->buf, HTC_WIRE_ROLE_JOINED, HTC_WIRE_VERSION, &j->machine);
     say(j);
     say_hello(j);
 }
@@ -378,10 +425,12 @@ static void event(htc_joined *j, const htc_input *in)
 static htc_ns deadline(const void *self)
 {
     const htc_joined *j = self;
+    htc_ns            at = j->ended ? HTC_NEVER : htc__joined_content_deadline(j->content);
     if (!j->connected || j->ended)
-        return HTC_NEVER;
+        return at;
     htc_ns silent = j->heard_at + j->lost_after_ns;
-    return j->hello_at < silent ? j->hello_at : silent;
+    at = silent < at ? silent : at;
+    return j->hello_at < at ? j->hello_at : at;
 }
 
 static void run_timers(htc_joined *j)
@@ -409,22 +458,30 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
         return status;
     j->now = in->now;
     j->out = out;
+    status = htc_runtime_begin(j->runtime, in, out);
+    if (status != HTC_OK)
+        return status;
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_OPENED:
         if (in->peer == j->peer)
             opened(j);
         break;
     case HTC_IN_CLOSED:
-        if (in->peer == j->peer)
+        if (in->peer == j->peer) {
             j->connected = j->in = 0;
+            htc__joined_content_closed(j->content);
+        }
         break;
     case HTC_IN_MESSAGE:
         if (in->peer == j->peer && j->connected)
             message(j, in->body);
         break;
-    case HTC_IN_RESULT: result(j, in); break;
+    case HTC_IN_RESULT:
+        if (in->tag <= CALLS_OF_RUNTIME)
+            result(j, in);
+        break;
     case HTC_IN_EVENT: event(j, in); break;
-    case HTC_IN_START:
+    case HTC_IN_START: htc__joined_content_start(j->content); break;
     case HTC_IN_TIMEOUT:
     case HTC_IN_STORED:
     case HTC_IN_BYTES:
@@ -433,9 +490,12 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     case HTC_IN_FRAMES: break;
     default: return HTC_EUNSUPPORTED;
     }
+    (void)htc_runtime_input(j->runtime, in); /* htc_runtime_end says it */
+    htc__joined_content_run(j->content, j->now, j->in);
     run_timers(j);
+    status = htc_runtime_end(j->runtime, in);
     j->out = NULL;
-    return j->failed;
+    return j->failed != HTC_OK ? j->failed : status;
 }
 
 const htc_machine_ops *htc_joined_ops(void)

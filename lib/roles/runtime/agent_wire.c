@@ -8,6 +8,7 @@
 #include "htcsched/calls.h"
 
 #define ATTEMPT_BYTES_MIN 3 /* three varints */
+#define WITH_SIGNAL 0x80u   /* beside the compatible environment of a granted task */
 
 void htc_write_attempt(htc_buf *b, const htc_attempt *a)
 {
@@ -135,8 +136,12 @@ void htc_agent_welcome_write(htc_buf *b, const htc_agent_welcome *m)
     put_status(b, m->status);
     htc_put_u64(b, m->heartbeat_ns);
     htc_put_u64(b, m->lost_after_ns);
-    if (m->store[0]) /* the agents of the gateway's machine may be older */
+    if (m->store[0] || m->outputs[0]) /* the agents of the gateway's machine may be older */
         htc_put_str(b, m->store);
+    if (m->outputs[0]) {
+        htc_put_str(b, m->outputs);
+        htc_put_str(b, m->outputs_id);
+    }
 }
 
 htc_status htc_agent_welcome_read(htc_reader *r, htc_agent_welcome *m)
@@ -144,9 +149,34 @@ htc_status htc_agent_welcome_read(htc_reader *r, htc_agent_welcome *m)
     m->status = get_status(r);
     m->heartbeat_ns = htc_get_u64(r);
     m->lost_after_ns = htc_get_u64(r);
-    m->store[0] = '\0';
+    m->store[0] = m->outputs[0] = m->outputs_id[0] = '\0';
     if (htc_reader_left(r))
         htc_get_str(r, m->store, sizeof m->store);
+    if (htc_reader_left(r)) {
+        htc_get_str(r, m->outputs, sizeof m->outputs);
+        htc_get_str(r, m->outputs_id, sizeof m->outputs_id);
+        if (r->status == HTC_OK && m->outputs[0] != '/')
+            htc_reader_fail(r);
+    }
+    return htc_reader_done(r);
+}
+
+void htc_agent_outputs_write(htc_buf *b, const htc_agent_outputs *m)
+{
+    htc_wire_begin(b, HTC_WIRE_AGENT_OUTPUTS, 0);
+    htc_put_u64(b, m->agent);
+    put_status(b, m->status);
+    htc_put_str(b, m->text);
+}
+
+htc_status htc_agent_outputs_read(htc_reader *r, htc_agent_outputs *m)
+{
+    m->agent = htc_get_u64(r);
+    m->status = get_status(r);
+    htc_get_str(r, m->text, sizeof m->text);
+    htc__text_clean(m->text);
+    if (m->status > 0)
+        htc_reader_fail(r);
     return htc_reader_done(r);
 }
 
@@ -219,7 +249,11 @@ void htc_grant_write(htc_buf *b, const htc_grant *m)
         htc_write_attempt(b, &t->attempt);
         htc_put_varint(b, t->count);
         htc_put_str(b, t->user);
-        htc_put_u8(b, (uint8_t)t->compat);
+        htc_put_u8(b, (uint8_t)(t->compat | (t->signal ? WITH_SIGNAL : 0)));
+        if (t->signal) {
+            htc_put_u8(b, (uint8_t)t->signal);
+            htc_put_varint(b, t->signal_s);
+        }
         htc_put_bytes(b, t->task);
     }
 }
@@ -236,9 +270,12 @@ htc_status htc_grant_read(htc_reader *r, htc_grant *m)
         htc_read_attempt(r, &t->attempt);
         t->count = htc_get_varint(r);
         htc_get_str(r, t->user, sizeof t->user);
-        t->compat = htc_get_u8(r);
+        uint8_t compat = htc_get_u8(r);
+        t->compat = compat & (WITH_SIGNAL - 1);
+        t->signal = compat & WITH_SIGNAL ? htc_get_u8(r) : 0;
+        t->signal_s = compat & WITH_SIGNAL ? get_varint32(r) : 0;
         t->task = htc_get_bytes(r);
-        if (t->compat > HTC_COMPAT_SGE)
+        if (t->compat > HTC_COMPAT_SGE || ((compat & WITH_SIGNAL) && (t->signal == 0 || t->signal > 64 || t->signal_s == 0 || t->signal_s > UINT16_MAX)))
             htc_reader_fail(r);
     }
     /* Only a grant of tasks has a number and tasks. */
@@ -259,6 +296,43 @@ htc_status htc_started_read(htc_reader *r, htc_started *m)
 {
     m->agent = htc_get_u64(r);
     htc_read_attempt(r, &m->attempt);
+    return htc_reader_done(r);
+}
+
+void htc_content_want_write(htc_buf *b, const htc_content_want *m)
+{
+    htc_wire_begin(b, HTC_WIRE_CONTENT_WANT, 0);
+    htc_put_u64(b, m->agent);
+    htc_write_attempt(b, &m->attempt);
+    htc_put_u8(b, m->spoilt);
+    htc_put_bytes(b, m->hashes);
+}
+
+htc_status htc_content_want_read(htc_reader *r, htc_content_want *m)
+{
+    m->agent = htc_get_u64(r);
+    htc_read_attempt(r, &m->attempt);
+    m->spoilt = htc_get_u8(r);
+    m->hashes = htc_get_bytes(r);
+    if (m->spoilt > 1 || m->hashes.len == 0 || m->hashes.len % 32 || m->hashes.len / 32 > HTC_CONTENT_WANT_MAX)
+        htc_reader_fail(r);
+    return htc_reader_done(r);
+}
+
+void htc_content_here_write(htc_buf *b, const htc_content_here *m)
+{
+    htc_wire_begin(b, HTC_WIRE_CONTENT_HERE, 0);
+    htc_write_attempt(b, &m->attempt);
+    htc_put_u32(b, (uint32_t)m->status);
+    htc_put_str(b, m->text);
+}
+
+htc_status htc_content_here_read(htc_reader *r, htc_content_here *m)
+{
+    htc_read_attempt(r, &m->attempt);
+    m->status = (htc_status)(int32_t)htc_get_u32(r);
+    htc_get_str(r, m->text, sizeof m->text);
+    htc__text_clean(m->text);
     return htc_reader_done(r);
 }
 
@@ -472,6 +546,18 @@ void htc_cancel_write(htc_buf *b, const htc_attempt *a)
 }
 
 htc_status htc_cancel_read(htc_reader *r, htc_attempt *a)
+{
+    htc_read_attempt(r, a);
+    return htc_reader_done(r);
+}
+
+void htc_revoke_write(htc_buf *b, const htc_attempt *a)
+{
+    htc_wire_begin(b, HTC_WIRE_REVOKE, 0);
+    htc_write_attempt(b, a);
+}
+
+htc_status htc_revoke_read(htc_reader *r, htc_attempt *a)
 {
     htc_read_attempt(r, a);
     return htc_reader_done(r);

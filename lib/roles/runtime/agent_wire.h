@@ -6,6 +6,8 @@
  * - PULL: the agent numbers its pulls (seq grows by one for each new wish) and repeats the same one until a GRANT with
  *   that seq comes. The gateway answers a repeated seq with the same grant.
  * - GRANT: grants are numbered by the gateway for each agent (grant grows); an agent ignores one it has seen.
+ *   A grant of a gang comes unasked, with the seq of the newest pull, whose answer it is if that was lost. Until a pull says that the agent has it
+ *   (last_grant), it is all that the gateway answers.
  * - HEARTBEAT: names the newest grant seen and lists all that the agent holds. seq grows; an older one is ignored.
  *     - a task of a grant <= last_grant that is not listed: missing; two heartbeats in a row end it (lost).
  *     - a grant > last_grant: its answer was lost, and is sent again.
@@ -23,6 +25,7 @@
 
 #include "core/wire.h"
 
+#define HTC_AGENT_OUTPUTS_MAX 1024 /* of a path, with its NUL */
 #define HTC_AGENT_HELD_MAX 128 /* tasks an agent holds at once, running and prefetched */
 
 /* (job, task, attempt): what fences a result. */
@@ -67,7 +70,17 @@ typedef struct htc_agent_welcome {
     htc_ns     heartbeat_ns;
     htc_ns     lost_after_ns;
     char       store[256]; /* where the store is (HTC_CALL_DIAL), for agents of hosts that have joined; "": not said */
+    char       outputs[HTC_AGENT_OUTPUTS_MAX]; /* the gateway's directory of data, for the same: outputs may be stored there, if it is seen; "": not said */
+    char       outputs_id[65]; /* what says that it is seen (HTC_CALL_OUTPUTS_AT) */
 } htc_agent_welcome;
+
+/* AGENT_OUTPUTS: where the outputs of the agent's tasks are stored, said after each AGENT_WELCOME that names a directory, and whenever that changes.
+ * HTC_OK: in the gateway's directory. Else why not; then they stay on the agent's host, and are asked for there. */
+typedef struct htc_agent_outputs {
+    uint64_t   agent;
+    htc_status status;
+    char       text[256];
+} htc_agent_outputs;
 
 typedef struct htc_heartbeat {
     uint64_t      agent;
@@ -102,6 +115,7 @@ typedef struct htc_granted {
     uint64_t    count; /* tasks of the job, for HTC_TASK_COUNT */
     char        user[64];
     uint32_t    compat; /* htc_compat */
+    uint32_t    signal, signal_s; /* sent so many seconds ahead of the wall-time limit; 0: none is, and no agent need know of it */
     htc_bytes   task;   /* htc_task_to_bytes */
 } htc_granted;
 
@@ -173,7 +187,8 @@ typedef struct htc_task_verdict {
     htc_status  status;
 } htc_task_verdict;
 
-/* GIVE_BACK: prefetched tasks not started; they wait again, uncharged. Answered by TASK_VERDICT for each (HTC_OK). */
+/* GIVE_BACK: tasks that have not begun, and those that the node or a stopped agent cannot finish; they wait again, and the gateway charges those that ran from
+ * the third time on. Answered by TASK_VERDICT for each (HTC_OK). */
 typedef struct htc_give_back {
     uint64_t    agent;
     uint32_t    count;
@@ -199,8 +214,26 @@ typedef struct htc_slots_held {
     uint32_t slots; /* that it may fill, or that are still filled, if these are more */
 } htc_slots_held;
 
+#define HTC_CONTENT_WANT_MAX 2048 /* hashes */
+
+/* CONTENT_WANT: an attempt that the agent holds reads uploads that are not at its site. It is repeated until CONTENT_HERE comes. */
+typedef struct htc_content_want {
+    uint64_t    agent;
+    htc_attempt attempt;
+    uint8_t     spoilt; /* 1: what is there under one of these is another content */
+    htc_bytes   hashes; /* 32 bytes each, 1 to HTC_CONTENT_WANT_MAX; borrowed from the reader */
+} htc_content_want;
+
+/* CONTENT_HERE. HTC_OK: they are; HTC_ENOTFOUND: the attempt's user has no such upload, or this is the gateway's own machine, where all of them
+ * are; else why not, for now (HTC_EUNREACHABLE and its like), or by the node's fault (HTC_ENOSPC, HTC_EIO). */
+typedef struct htc_content_here {
+    htc_attempt attempt;
+    htc_status  status;
+    char        text[256];
+} htc_content_here;
+
 /* DRAIN {on}: exit after the current task. STOP: end all tasks now, give them back, exit. NUDGE: pull now.
- * CANCEL {attempt}. */
+ * CANCEL {attempt}. REVOKE {attempt}: as a heartbeat's answer revokes it, at once: a gang has ended. */
 
 void htc_write_attempt(htc_buf *b, const htc_attempt *a);
 void htc_read_attempt(htc_reader *r, htc_attempt *a);
@@ -210,6 +243,8 @@ void       htc_agent_hello_write(htc_buf *b, const htc_agent_hello *m);
 htc_status htc_agent_hello_read(htc_reader *r, htc_agent_hello *m);
 void       htc_agent_welcome_write(htc_buf *b, const htc_agent_welcome *m);
 htc_status htc_agent_welcome_read(htc_reader *r, htc_agent_welcome *m);
+void       htc_agent_outputs_write(htc_buf *b, const htc_agent_outputs *m);
+htc_status htc_agent_outputs_read(htc_reader *r, htc_agent_outputs *m);
 void       htc_heartbeat_write(htc_buf *b, const htc_heartbeat *m);
 htc_status htc_heartbeat_read(htc_reader *r, htc_heartbeat *m);
 void       htc_heartbeat_answer_write(htc_buf *b, const htc_heartbeat_answer *m);
@@ -233,10 +268,16 @@ void       htc_slots_write(htc_buf *b, const htc_slots *m);
 htc_status htc_slots_read(htc_reader *r, htc_slots *m);
 void       htc_slots_held_write(htc_buf *b, const htc_slots_held *m);
 htc_status htc_slots_held_read(htc_reader *r, htc_slots_held *m);
+void       htc_content_want_write(htc_buf *b, const htc_content_want *m);
+htc_status htc_content_want_read(htc_reader *r, htc_content_want *m);
+void       htc_content_here_write(htc_buf *b, const htc_content_here *m);
+htc_status htc_content_here_read(htc_reader *r, htc_content_here *m);
 void       htc_drain_write(htc_buf *b, int on);
 htc_status htc_drain_read(htc_reader *r, int *on);
 void       htc_cancel_write(htc_buf *b, const htc_attempt *a);
 htc_status htc_cancel_read(htc_reader *r, htc_attempt *a);
+void       htc_revoke_write(htc_buf *b, const htc_attempt *a);
+htc_status htc_revoke_read(htc_reader *r, htc_attempt *a);
 void       htc_stop_write(htc_buf *b);
 void       htc_nudge_write(htc_buf *b);
 

@@ -18,6 +18,27 @@ void htc_joined_hello_write(htc_buf *b, const htc_joined_hello *m)
     for (uint32_t i = 0; i < m->count; i++)
         htc_put_u64(b, m->agents[i]);
     htc_put_raw(b, (htc_bytes){ m->phases, m->count });
+    if (m->n_resources)
+        htc_put_u32(b, m->n_resources);
+    for (uint32_t i = 0; i < m->n_resources; i++) {
+        htc_put_str(b, m->resources[i].name);
+        htc_put_u32(b, m->resources[i].count);
+    }
+}
+
+static void read_resources(htc_reader *r, htc_joined_hello *m)
+{
+    m->n_resources = 0;
+    if (htc_reader_left(r) == 0)
+        return;
+    uint32_t n = htc_get_u32(r);
+    if (n == 0 || n > HTC_JOINED_RESOURCES_MAX)
+        htc_reader_fail(r);
+    for (uint32_t i = 0; i < n && r->status == HTC_OK; i++) {
+        htc_get_str(r, m->resources[i].name, sizeof m->resources[i].name);
+        m->resources[i].count = htc_get_u32(r);
+        m->n_resources++;
+    }
 }
 
 htc_status htc_joined_hello_read(htc_reader *r, htc_joined_hello *m)
@@ -43,6 +64,7 @@ htc_status htc_joined_hello_read(htc_reader *r, htc_joined_hello *m)
     for (uint32_t i = 0; i < m->count; i++)
         if ((m->phases[i] = htc_get_u8(r)) >= HTC_JOINED_PHASES)
             htc_reader_fail(r);
+    read_resources(r, m);
     return htc_reader_done(r);
 }
 

@@ -15,8 +15,10 @@
 #define HTC_ROLES_JOINED_WIRE_H
 
 #include "core/wire.h"
+#include "htcsched/work.h"
 
 #define HTC_JOINED_AGENTS_MAX 1024
+#define HTC_JOINED_RESOURCES_MAX 16
 
 typedef enum htc_joined_phase {
     HTC_JOINED_THERE,
@@ -37,6 +39,11 @@ typedef struct htc_joined_hello {
     uint32_t count;
     uint64_t agents[HTC_JOINED_AGENTS_MAX];
     uint8_t  phases[HTC_JOINED_AGENTS_MAX]; /* htc_joined_phase */
+    uint32_t n_resources; /* that it counts; a host without such says nothing of them, so that an older gateway reads it */
+    struct {
+        char     name[HTC_RESOURCE_NAME_MAX + 1];
+        uint32_t count;
+    } resources[HTC_JOINED_RESOURCES_MAX];
 } htc_joined_hello;
 
 /* status other than HTC_OK: it is sent away, and text says why and what to do. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/fault.h"
-#include "roles/worker/objects.h"
+#include "roles/objects/objects.h"
 #include "roles/worker/worker_private.h"
 
 #define LEASE_NS  (80 * HTC_SECOND)
@@ -224,7 +224,7 @@ static void event(htc_worker *w, const htc_input *in)
     if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_STARTED)
         (void)htc__attempt_started(&w->holder, &x->attempt);
     else if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_TASK_STOPPED)
-        htc__attempt_stopped(&w->holder, &x->attempt);
+        htc__attempt_stopped(&w->holder, &x->attempt, in->status == HTC_ETIMEDOUT);
 }
 
 static int is_of_run(uint32_t op)

@@ -11,7 +11,7 @@
 
 #include "htcsched/client.h"
 #include "htcsched/work.h"
-#include "roles/worker/objects.h"
+#include "roles/objects/objects.h"
 #include "roles/worker/worker_private.h"
 
 #define LOSSES_MAX  2 /* of one copy, while the worker that is to have it lives */

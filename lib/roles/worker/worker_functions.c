@@ -44,7 +44,7 @@ int htc__worker_can_call(const htc_worker *w)
 htc_status htc__worker_call_function(htc_worker *w, running *x, htc_bytes task)
 {
     htc__span_request r = { .run = x->attempt.run, .from = x->id, .to = x->to, .task = task };
-    memcpy(r.user, w->flow.user, sizeof r.user);
+    memcpy(r.user, w->flow.user[0] ? w->flow.user : w->user, sizeof r.user); /* whose uploads its objects are */
     htc_buf_clear(&w->holder.buf);
     htc__span_request_write(&w->holder.buf, &r);
     if (w->holder.buf.status != HTC_OK)

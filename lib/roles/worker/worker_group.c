@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "htcsched/flow.h"
-#include "roles/worker/objects.h"
+#include "roles/objects/objects.h"
 #include "roles/worker/worker_private.h"
 
 #define COLLECT_NS (20 * HTC_MS) /* who comes first to look for the end is drawn within this */

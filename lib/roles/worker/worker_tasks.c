@@ -310,7 +310,7 @@ static htc_status begin_function(htc_worker *w, uint64_t number, running *x, con
 {
     x->function = 1;
     x->attempt = (attempt){ .id = g->attempt, .run = w->last_run + 1, .phase = ATTEMPT_ENDED, .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER,
-                            .back_at = HTC_NEVER };
+                            .back_at = HTC_NEVER, .signal_at = HTC_NEVER };
     htc_status status = htc__worker_call_function(w, x, g->task);
     return status == HTC_OK ? note_begun(w, number, x, g->attempt.task, to, graph) : status;
 }

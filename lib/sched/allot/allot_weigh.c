@@ -99,6 +99,12 @@ static double amount_of_usage(void *ctx, const htc_allot_facts *user, const htc_
     return htc_allot_usage_now(&user->usage, how->now, how->half_life_ns);
 }
 
+/* By shares: who has three times the shares may have used three times as much. */
+static double amount_of_fair_share(void *ctx, const htc_allot_facts *user, const htc_allot_weighing *how)
+{
+    return amount_of_usage(ctx, user, how) / priority_of(user);
+}
+
 /* A user that used nothing is known to have used nothing, and comes first. */
 static double weigh_usage(void *ctx, const htc_allot_facts *user, double amount, double typical,
                           const htc_allot_weighing *how)
@@ -114,12 +120,13 @@ static const htc_allot_weigher weighers[] = {
     { sizeof(htc_allot_weigher), "tasks", NULL, amount_of_tasks, weigh_tasks },
     { sizeof(htc_allot_weigher), "run-time", NULL, amount_of_run_time, weigh_run_time },
     { sizeof(htc_allot_weigher), "usage", NULL, amount_of_usage, weigh_usage },
+    { sizeof(htc_allot_weigher), "fair-share", NULL, amount_of_fair_share, weigh_usage },
 };
 
 const htc__builtin htc__allot_builtin[] = {
     { HTC_REGISTRY_WEIGHT, "equal", &weighers[0] }, { HTC_REGISTRY_WEIGHT, "priority", &weighers[1] },
     { HTC_REGISTRY_WEIGHT, "tasks", &weighers[2] }, { HTC_REGISTRY_WEIGHT, "run-time", &weighers[3] },
-    { HTC_REGISTRY_WEIGHT, "usage", &weighers[4] }, { 0, NULL, NULL },
+    { HTC_REGISTRY_WEIGHT, "usage", &weighers[4] }, { HTC_REGISTRY_WEIGHT, "fair-share", &weighers[5] }, { 0, NULL, NULL },
 };
 
 /* ---- by name ---- */

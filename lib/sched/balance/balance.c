@@ -250,9 +250,11 @@ htc_status htc_balance_request_tape(htc_balance_request *request, const htc_tape
     htc_balance_request r = *request;
     r.balance = NULL;
     status = tape->move(tape->ctx, &r, sizeof r);
-    if (status == HTC_OK && (r.state > DONE || r.progress.taken > r.progress.need))
+    if (status == HTC_OK && (r.state > DONE || r.progress.taken > r.progress.need || !r.progress.need || r.progress.need > NEED_MAX ||
+                             r.action.partition >= request->balance->options.partitions || r.action.nodes > HTC_BALANCE_FREE_MAX))
         status = HTC_ECORRUPT;
     r.balance = request->balance;
+    r.action.body = (htc_bytes){ NULL, 0 }; /* a request's actions have none */
     if (status == HTC_OK)
         *request = r;
     return status;

@@ -153,7 +153,10 @@ htc_status htc_balance_monitor_tape(htc_balance_monitor *monitor, const htc_tape
     m->at = (uint32_t)state[1];
     m->last = (uint32_t)state[2];
     m->until = state[3];
-    return tape->move(tape->ctx, m->free, m->partitions * sizeof *m->free);
+    status = tape->move(tape->ctx, m->free, m->partitions * sizeof *m->free);
+    for (uint32_t i = 0; i < m->partitions && status == HTC_OK; i++)
+        status = m->free[i] <= HTC_BALANCE_FREE_MAX || m->free[i] == HTC_BALANCE_UNKNOWN ? HTC_OK : HTC_ECORRUPT;
+    return status;
 }
 
 /* ---- Why random stealing fails ---- */

@@ -254,6 +254,35 @@ uint32_t htc_balance_tree_count(const htc_balance_tree *tree)
     return tree ? tree->inside : 0;
 }
 
+/* What was read may be anybody's: each partition that is in the tree is in the ring of its count, and in no other. */
+static int rings_are_sound(const htc_balance_tree *t)
+{
+    uint32_t seen = 0, counted = 0;
+    for (size_t c = 0; c < t->counts; c++) {
+        uint32_t at = t->first[c];
+        while (at != NOBODY) {
+            if (at >= t->partitions || t->places[at].free != c || seen++ == t->inside)
+                return 0;
+            uint32_t next = t->places[at].next;
+            if (next >= t->partitions || t->places[next].before != at)
+                return 0;
+            at = next != t->first[c] ? next : NOBODY;
+        }
+    }
+    for (uint32_t p = 0; p < t->partitions; p++)
+        counted += t->places[p].free != NOBODY;
+    return seen == t->inside && counted == t->inside;
+}
+
+static void mark_all(htc_balance_tree *t)
+{
+    for (int level = 0; level < LEVELS; level++)
+        memset(t->bits[level], 0, t->words[level] * sizeof *t->bits[level]);
+    for (size_t c = 0; c < t->counts; c++)
+        if (t->first[c] != NOBODY)
+            mark(t, (uint32_t)c);
+}
+
 htc_status htc__balance_tree_tape(htc_balance_tree *tree, const htc_tape *tape)
 {
     uint64_t   head[] = { tree->counts, tree->inside };
@@ -276,5 +305,10 @@ htc_status htc__balance_tree_tape(htc_balance_tree *tree, const htc_tape *tape)
         words = (words + 63) / 64;
         status = tape->move(tape->ctx, tree->bits[level], words * sizeof *tree->bits[level]);
     }
-    return status;
+    if (status != HTC_OK || !tape->reads)
+        return status;
+    if (!rings_are_sound(tree))
+        return HTC_ECORRUPT;
+    mark_all(tree);
+    return HTC_OK;
 }

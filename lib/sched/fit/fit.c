@@ -24,7 +24,7 @@ uint32_t htc__fit_slot_of(const htc_fit *fit, uint64_t id)
     return fit->table[at];
 }
 
-static void table_add(htc_fit *fit, uint32_t slot)
+void htc__fit_table_add(htc_fit *fit, uint32_t slot)
 {
     size_t at = place_of(fit, fit->slots[slot].job.id);
     while (fit->table[at] != FIT_NONE)
@@ -80,7 +80,7 @@ static htc_status reserve(htc_fit *fit)
     fit->cap = cap;
     /* There is no unused slot: each of them is a job. */
     for (uint32_t i = 0; i < fit->used; i++)
-        table_add(fit, i);
+        htc__fit_table_add(fit, i);
     return HTC_OK;
 }
 
@@ -257,7 +257,7 @@ htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *job)
     fit->sequence++;
     fit->slots[at] = (fit_slot){ .job = { .id = job->id, .estimate = job->estimate, .nodes = job->nodes, .priority = job->priority }, .sequence = fit->sequence,
                                  .submitted = now, .heap = htc__fit_heap(fit->sequence) };
-    table_add(fit, at);
+    htc__fit_table_add(fit, at);
     enqueue(fit, now, at, key);
     fit->now = now;
     return HTC_OK;

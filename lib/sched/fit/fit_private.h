@@ -143,6 +143,8 @@ void   htc__fit_floor_forget(fit_floor *floor);
 /* ---- fit.c ---- */
 
 uint32_t htc__fit_slot_of(const htc_fit *fit, uint64_t id);
+/* An id that is not in it; there is room. */
+void htc__fit_table_add(htc_fit *fit, uint32_t slot);
 static inline uint32_t htc__fit_free(const htc_fit *fit)
 {
     return fit->nodes > fit->busy ? fit->nodes - fit->busy : 0;

@@ -364,6 +364,15 @@ static void connect(htc_sim *sim, sim_dial *d)
     tell(c, 0, HTC_IN_OPENED, HTC_OK, 1);
 }
 
+static void take_turn(sim_dial *d)
+{
+    htc_sim_node *next = d->other;
+    if (!next)
+        return;
+    d->other = d->target;
+    d->target = next;
+}
+
 /* It is tried every redial_ns; those times at which it would fail are no events: it waits at its target. */
 static void wait_for_target(sim_dial *d)
 {
@@ -398,6 +407,11 @@ void htc__sim_dial_try(htc_sim *sim, sim_dial *d)
         return;
     }
     tell_refused(sim, d);
+    if (d->other) {
+        take_turn(d);
+        redial(sim, d, sim->options.redial_ns);
+        return;
+    }
     wait_for_target(d);
 }
 
@@ -438,6 +452,8 @@ void htc__sim_callers_forget(htc_sim_node *target)
 htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node *target, const htc_sim_dial_options *options)
 {
     htc_sim_dial_options o = { 0 };
+    if (options && options->size > offsetof(htc_sim_dial_options, other) && options->other && node && options->other->sim != node->sim)
+        return HTC_EINVAL;
     if (!node || !target || node->sim != target->sim || peer == 0 || peer >= HTC_SIM_PEER_FIRST ||
         !(node->up || node->booting) || dials(node, peer))
         return HTC_EINVAL;
@@ -458,6 +474,7 @@ htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node *target,
     }
     *d = (sim_dial){ .node = node,
                      .target = target,
+                     .other = o.other,
                      .peer = peer,
                      .port = o.port,
                      .listener = o.listener,
@@ -557,7 +574,9 @@ int htc__sim_conn_event(htc_sim *sim, sim_event *e)
     peers_remove(end->node, end->peer);
     if (e->to == 0 && c->dial->once)
         dial_over(c);
-    else if (e->to == 0)
+    else if (e->to == 0) {
+        take_turn(c->dial);
         redial(sim, c->dial, sim->options.redial_ns);
+    }
     return told;
 }

@@ -97,7 +97,7 @@ struct sim_conn {
 };
 
 struct sim_dial {
-    htc_sim_node *node, *target;
+    htc_sim_node *node, *target, *other; /* other: tried next; NULL: the target is */
     uint64_t      incarnation;
     uint32_t      peer;
     uint32_t      port, listener, once, stream, refused;

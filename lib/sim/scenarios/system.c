@@ -168,14 +168,21 @@ typedef struct chunk_at {
  * have been, before something else happened to the task; a suspended attempt and a lost one look alike. */
 static void count_cost(chunk_at *c, sys_task *t, const sys_task_state *state)
 {
-    uint32_t was = t->leased;
+    sys           *s = c->s;
+    const sys_job *j = htc__sys_job_of_record(s, c->job);
+    uint32_t       was = t->leased, cores = j && j->cores ? j->cores : 1;
+    htc_ns         now = htc_sim_now(s->w), most = (now - t->leased_at) * cores; /* of one that is lost, and was only heard to run */
+    most += most / 1000000 * SYS_DRIFT_PPM; /* on the gateway's clock */
     t->leased = state->leased ? state->attempt : 0;
-    if (!was || was == t->leased || was >= t->n_attempts || !t->attempts[was].told)
+    if (t->leased != was)
+        t->leased_at = now;
+    if (!was || was == t->leased)
         return;
-    if (state->attempt == was && state->status == t->attempts[was].status && state->status != HTC_ELOST)
-        c->sure += t->attempts[was].span;
+    htc_ns span = was < t->n_attempts && t->attempts[was].told ? t->attempts[was].span * cores : 0;
+    if (span && state->attempt == was && state->status == t->attempts[was].status && state->status != HTC_ELOST)
+        c->sure += span;
     else
-        c->maybe += t->attempts[was].span;
+        c->maybe += span > most ? span : most;
 }
 
 /* The heart of the matter: a task is done once, by one attempt, for ever; its result and outputs lie there already. */
@@ -234,6 +241,19 @@ static void chunk_durable(sys *s, uint64_t job, uint64_t index, htc_bytes value)
 
 /* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, c/JOB/CHUNK, the states of 1024 tasks, and j/JOB,
  * which says whose job it is and how it has ended. */
+void htc__sys_forgotten(sys *s, htc_bytes key)
+{
+    char               text[64];
+    unsigned long long job, task;
+    unsigned           attempt;
+    if (key.len >= sizeof text)
+        return;
+    memcpy(text, key.data, key.len);
+    text[key.len] = '\0';
+    if (sscanf(text, "h/%16llx/%16llx/%8x", &job, &task, &attempt) == 3 && htc__sys_task_of(s, job, task)->leased == attempt && attempt)
+        htc__sys_fail(s, "what attempt %u of %llu.%llu has is forgotten, and its chunk says that it runs", attempt, job, task);
+}
+
 void htc__sys_committed(sys *s, htc_bytes key, htc_bytes value)
 {
     char               text[64];
@@ -258,11 +278,11 @@ void htc__sys_committed(sys *s, htc_bytes key, htc_bytes value)
 
 #define IDLE_MAX (51 * HTC_MS) /* between two divisions are 50 ms, of a clock that may be 1 % slow */
 
-void htc__sys_check(sys *s)
+void htc__sys_check(sys *s, htc_sim_node *gateway)
 {
     htc_gateway_books b = { .size = sizeof b };
     int               add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
-    if ((!add_up && !s->options.check_idle) || htc_gateway_audit(htc_sim_machine(s->gateway), add_up, &b) != HTC_OK)
+    if ((!add_up && !s->options.check_idle) || htc_gateway_audit(htc_sim_machine(gateway), add_up, &b) != HTC_OK)
         return;
     if (b.wrong[0])
         htc__sys_fail(s, "%s", b.wrong);
@@ -352,11 +372,13 @@ static void submit_again(htc_sim *w, void *ctx)
     submit(ctx);
 }
 
-const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores, uint64_t flow)
+const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores, uint32_t node_cores, uint64_t flow)
 {
-    char resources[120] = "", program[160] = "<Executable>/bin/true</Executable><Argument>x</Argument>";
+    char resources[240] = "", each[100] = "", program[160] = "<Executable>/bin/true</Executable><Argument>x</Argument>";
+    if (node_cores)
+        snprintf(each, sizeof each, "<IndividualCPUCount><Exact>%u</Exact></IndividualCPUCount>", (unsigned)node_cores);
     if (cores > 1)
-        snprintf(resources, sizeof resources, "<Resources><TotalCPUCount><Exact>%u</Exact></TotalCPUCount></Resources>", (unsigned)cores);
+        snprintf(resources, sizeof resources, "<Resources>%s<TotalCPUCount><Exact>%u</Exact></TotalCPUCount></Resources>", each, (unsigned)cores);
     if (flow)
         snprintf(program, sizeof program, "<Executable>" HTC_FLOW_EXECUTABLE "</Executable><Argument>%llu</Argument><Environment name=\"SEAT\">x</Environment>",
                  (unsigned long long)flow);
@@ -400,7 +422,7 @@ static void submit(sys_job *j)
 {
     htc__sys_ask(j->s->operator_,
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:o}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
-                      htc__sys_jsdl(j->s, j->count, j->cores, j->flow ? htc__sys_flow_number(j->flow) : 0), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
+                      htc__sys_jsdl(j->s, j->count, j->cores, j->node_cores, j->flow ? htc__sys_flow_number(j->flow) : 0), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
                       "priority", j->priority, "after", htc__sys_after_json(j)),
             submitted, j);
 }
@@ -665,6 +687,7 @@ htc_sim_node *htc__sys_node(sys *s, const char *name, const htc_sim_host *host, 
                                .host = host,
                                .ctx = ctx,
                                .faithful = faithful,
+                               .survive = s->options.gateways > 1,
                                .info = {
                                    .transport = HTC_TRANSPORT_UNIX, .uid = SYS_UID, .pid = 100 + s->last_node++ } };
     if (htc_sim_add(s->w, &o, &node) != HTC_OK)
@@ -696,8 +719,11 @@ htc_status htc__sys_open(const htc_env *env, const sys_options *options, sys **o
     s->rng_host = htc_sim_rng(s->w, "host");
     s->rng_random = htc_sim_rng(s->w, "random");
     s->store = htc__sys_store_add(s);
-    s->gateway = htc__sys_gateway_add(s);
-    if (htc_sim_boot(s->store) == HTC_ENOMEM || htc_sim_boot(s->gateway) == HTC_ENOMEM)
+    s->gateway = htc__sys_gateway_add(s, "gateway");
+    s->standby = s->options.gateways > 1 ? htc__sys_gateway_add(s, "standby") : NULL;
+    if (s->members && s->proxies)
+        htc__sys_members_boot(s);
+    if (htc_sim_boot(s->store) == HTC_ENOMEM || htc_sim_boot(s->gateway) == HTC_ENOMEM || (s->standby && htc_sim_boot(s->standby) == HTC_ENOMEM))
         htc__sys_no_memory(s);
     s->operator_ = htc__sys_user_add(s, "operator");
     if (s->no_memory) {

@@ -327,6 +327,8 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         set_slots(a, htc_get_u32(&r));
         return HTC_OK;
     }
+    if (!p && effect->op == HTC_CALL_TAKE_BACK)
+        return HTC_OK; /* while it is staged in, which takes no time that could be given up */
     if (!p) {
         htc__sys_fail(a->s, "agent %llu asks %s of run %llu, which is not staged", (unsigned long long)a->id,
                  htc_call_name(effect->op), (unsigned long long)number);
@@ -385,7 +387,8 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     if (status != HTC_OK)
         return status;
     htc_sim_install(node, htc_agent_ops(), machine);
-    return htc_sim_dial(node, SYS_PEER_GATEWAY, a->s->gateway, NULL);
+    return htc_sim_dial(node, SYS_PEER_GATEWAY, a->s->gateway,
+                        &(htc_sim_dial_options){ .size = sizeof(htc_sim_dial_options), .other = a->s->standby });
 }
 
 /* What its host calls it: of different lengths, and with nothing of its process in it. */
@@ -413,13 +416,13 @@ int htc__sys_agent_is(const sys_agent *a, htc_bytes handle)
 void htc__sys_agent_tell_exit(sys_agent *a)
 {
     htc_buf b;
-    if (!a->watched || a->watcher != htc_sim_incarnation(a->s->gateway) || !htc_sim_up(a->s->gateway))
+    if (!a->watched || a->watcher != htc_sim_incarnation(a->watched_by) || !htc_sim_up(a->watched_by))
         return;
     htc_buf_init(&b, NULL, 0);
     htc_put_u64(&b, a->id);
     htc__sys_agent_put_handle(&b, a);
     htc_put_str(&b, "");
-    htc_sim_event(a->s->gateway, HTC_MS, HTC_EVENT_AGENT_EXIT, HTC_OK, htc_buf_bytes(&b));
+    htc_sim_event(a->watched_by, HTC_MS, HTC_EVENT_AGENT_EXIT, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -491,7 +494,7 @@ static void take_disk(sys_agent *a)
         htc__sys_no_memory(s);
 }
 
-sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user)
+sys_agent *htc__sys_agent_launch(sys *s, htc_sim_node *by, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot, .call = call, .ended = ended };
     sys_agent                *a = htc__sys_alloc(s, sizeof *a);
@@ -513,7 +516,8 @@ sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t sl
                       .slots = slots,
                       .alive = 1,
                       .watched = 1,
-                      .watcher = htc_sim_incarnation(s->gateway),
+                      .watcher = htc_sim_incarnation(by),
+                      .watched_by = by,
                       .next = s->agents };
     snprintf(a->user, sizeof a->user, "%s", user);
     take_disk(a);

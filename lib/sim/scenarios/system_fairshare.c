@@ -60,7 +60,7 @@ static htc_status options_of(exact *x, const htc_sim_fairshare_options *in, cons
     x->every = o->sample_ns ? o->sample_ns : HTC_SECOND;
     if (o->cores > HTC_SIM_FAIRSHARE_EXACT_CORES_MAX || o->n_users > HTC_SIM_FAIRSHARE_EXACT_USERS_MAX || o->n_jobs > HTC_SIM_FAIRSHARE_EXACT_USERS_MAX)
         return HTC_ETOOBIG;
-    return o->n_clusters > SYS_SITES_MAX || o->direct || o->records || o->estimated || o->resume || o->checkpoint || o->weigher || o->next_job ? HTC_EUNSUPPORTED : HTC_OK;
+    return o->n_clusters > SYS_SITES_MAX || o->direct || o->records || o->estimated || o->output_ns || o->resume || o->checkpoint || o->weigher || o->next_job ? HTC_EUNSUPPORTED : HTC_OK;
 }
 
 static htc_status take_workload(exact *x)

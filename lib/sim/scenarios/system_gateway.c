@@ -30,7 +30,7 @@ static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
         htc_sim_result(node, HTC_MS, effect, HTC_EBUSY, htc_bytes_of("no process could be started"));
         return;
     }
-    sys_agent *a = htc__sys_agent_launch(s, id, site_index, slot_number, slots, user_name);
+    sys_agent *a = htc__sys_agent_launch(s, node, id, site_index, slot_number, slots, user_name);
     htc_buf    b;
     if (!a)
         return;
@@ -69,7 +69,8 @@ static void watch_agent(sys *s, htc_sim_node *node, const htc_effect *effect)
         return;
     }
     a->watched = 1;
-    a->watcher = htc_sim_incarnation(s->gateway);
+    a->watcher = htc_sim_incarnation(node);
+    a->watched_by = node;
     htc_buf_init(&b, NULL, 0);
     htc__sys_agent_put_handle(&b, a);
     htc_put_str(&b, "an agent of the world");
@@ -126,12 +127,17 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         htc_put_u64(&b, 0);
         answer_with(node, effect, HTC_OK, &b);
         break;
+    case HTC_CALL_CONTENT_ADOPT:
+        htc_put_u64(&b, 0);
+        answer_with(node, effect, HTC_OK, &b);
+        break;
     case HTC_CALL_CONTENT_TOUCH:
     case HTC_CALL_VERIFY_PASSWORD:
     case HTC_CALL_BLOB_WRITE:
         answer_with(node, effect, HTC_OK, &b);
         break;
     case HTC_CALL_BLOB_STAT:
+    case HTC_CALL_BLOB_READ:
     case HTC_CALL_FILE_READ:
     case HTC_CALL_LIVE_READ:
         answer_with(node, effect, HTC_ENOTFOUND, &b);
@@ -150,9 +156,10 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     htc_gateway        *machine;
     o.size = sizeof o;
     o.store_peer = SYS_PEER_STORE;
-    o.store_client_id = htc_rng_next(&s->rng_random);
+    o.store_client_id = s->instances[node == s->standby] = htc_rng_next(&s->rng_random);
     o.owner_uid = SYS_UID;
     o.owner_name = "operator";
+    o.name = o.address = htc_sim_name(node);
     o.apart = HTC_APART_CONFINED;
     o.sites = s->options.sites;
     o.n_sites = s->options.n_sites;
@@ -162,15 +169,36 @@ static htc_status boot(void *ctx, htc_sim_node *node)
         return status;
     }
     status = htc_sim_install(node, htc_gateway_ops(), machine);
-    return status != HTC_OK ? status : htc_sim_dial(node, SYS_PEER_STORE, s->store, NULL);
+    return status != HTC_OK ? status : htc_sim_dial(node, SYS_PEER_STORE, htc__sys_door(s, node), NULL);
+}
+
+static void boot_again(htc_sim *w, void *ctx)
+{
+    (void)w;
+    htc_sim_boot(ctx);
+}
+
+/* Another one is active, or the store could not be asked for so long. Nothing that an earlier gateway does ends the one that serves; and what a gateway
+ * reads of a later one is no damage. */
+static void start_again(sys *s, htc_sim_node *node, htc_status status)
+{
+    htc__sys_note(s, "%s has ended: %s", htc_sim_name(node), htc_status_name(status));
+    if (status == HTC_ENOMEM)
+        htc__sys_no_memory(s);
+    else if (status != HTC_ELOCKED && status != HTC_ETIMEDOUT && status != HTC_EBUSY && status != HTC_ENOSPC && status != HTC_EUNKNOWN && status != HTC_ESTORE)
+        htc__sys_fail(s, "%s has ended: %s", htc_sim_name(node), htc_status_name(status));
+    if (status == HTC_ELOCKED && htc__sys_serves(s, s->instances[node == s->standby]))
+        htc__sys_fail(s, "%s has ended for another one's sake, and is the active one", htc_sim_name(node));
+    htc__sys_after(s, 100 * HTC_MS, boot_again, node);
 }
 
 static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 {
     sys *s = ctx;
-    (void)node;
-    if (!crashed)
+    if (!crashed && !s->standby)
         htc__sys_fail(s, "the gateway has ended: %s", htc_status_name(status));
+    else if (!crashed)
+        start_again(s, node, status);
     s->crashes++;
     s->disturbed_at = htc_sim_now(s->w);
     s->idle_since = HTC_NEVER;
@@ -178,14 +206,23 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 
 static void checked(void *ctx, htc_sim_node *node)
 {
-    (void)node;
-    htc__sys_check(ctx);
+    htc__sys_check(ctx, node);
 }
 
-htc_sim_node *htc__sys_gateway_add(sys *s)
+htc_sim_node *htc__sys_some_gateway(const sys *s, htc_rng *rng)
+{
+    return s->standby && htc_rng_below(rng, 2) ? s->standby : s->gateway;
+}
+
+int htc__sys_is_gateway(const sys *s, const htc_sim_node *node)
+{
+    return node == s->gateway || node == s->standby;
+}
+
+htc_sim_node *htc__sys_gateway_add(sys *s, const char *name)
 {
     static const htc_sim_host host = {
         .size = sizeof host, .boot = boot, .call = call, .ended = ended, .checked = checked
     };
-    return htc__sys_node(s, "gateway", &host, s, 0);
+    return htc__sys_node(s, name, &host, s, 0);
 }

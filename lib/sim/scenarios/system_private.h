@@ -1,7 +1,8 @@
-/* The whole system in a world: one store, one gateway, the agents it launches and the users who ask it, with a model of
+/* The whole system in a world: one store or three members of one, one gateway or two, the agents it launches and the users who ask it, with a model of
  * what tasks do and checks of what must hold after every event.
  *
  *   system_store.c    the store over a disk that keeps what was durable at a crash and no more
+ *   system_members.c  instead of it three members, and a proxy for each gateway
  *   system_gateway.c  the gateway and what its host does for it: launching, ending and watching agents
  *   system_agent.c    agents and their executor: run times and failures from the seed, stored outputs
  *   system_user.c     users: requests in JSON, repeated over broken connections
@@ -30,13 +31,19 @@
 #include "htcsched/calls.h"
 
 #define SYS_SITES_MAX    4
+#define SYS_MEMBERS      3
+#define SYS_PROXIES      2    /* one for each gateway */
 #define SYS_UID          1000 /* whose processes they all are */
 #define SYS_PEER_STORE   1    /* the gateway's number of its connection to the store */
 #define SYS_PEER_GATEWAY 1    /* an agent's or user's number of its connection to the gateway */
+#define SYS_DRIFT_PPM    10000 /* clocks of nodes run slower or faster by less than this, after a fault */
 
 typedef struct sys       sys;
 typedef struct sys_agent sys_agent;
 typedef struct sys_user  sys_user;
+typedef struct sys_member   sys_member;
+typedef struct sys_proxy    sys_proxy;
+typedef struct sys_register sys_register;
 
 /* How one attempt goes. */
 typedef struct sys_run {
@@ -58,7 +65,10 @@ typedef struct sys_options {
     uint32_t            launch_fail_ppm;
     /* NULL: no task takes time or fails. */
     void (*run)(sys *s, const char *user, const htc_attempt *attempt, sys_run *run);
+    uint32_t gateways;    /* 2: one of them waits */
     uint32_t flows;       /* 1: there are some among the jobs */
+    uint32_t members;     /* SYS_MEMBERS: of the store; 0: it is one server */
+    htc_ns   suspect_ns, request_ns; /* of these */
     int      check_idle;  /* no slot is free for longer than it may be while somebody demands it */
     uint32_t check_every; /* steps of the gateway are its counts added up; 0: 1 */
     void    *ctx;
@@ -83,6 +93,7 @@ typedef struct sys_task {
     uint32_t       runs;      /* processes started for it */
     int            cancelled; /* so says the durable chunk record */
     uint32_t       leased;    /* so says it: this attempt; 0: none */
+    htc_ns         leased_at; /* since then, at the latest */
     htc_ns         ended;
     UT_hash_handle hh;
 } sys_task;
@@ -102,6 +113,7 @@ struct sys_agent {
     char                user[64];
     int                 alive, watched; /* watched: the gateway of this incarnation is told of its end */
     uint64_t            watcher;
+    htc_sim_node       *watched_by;
     uint32_t            running; /* slots that its processes fill */
     uint32_t            last_peer; /* connections that it had its host make */
     struct sys_process *processes;
@@ -124,10 +136,17 @@ struct sys_user {
     htc_sim_node *node;
     sys_request  *requests;
     uint64_t      last_id;
-    int           connected;
+    int           connected, turns; /* turns: the gateway that it asked waits: it asks the other one */
     htc_buf       buf;
     sys_user     *next;
 };
+
+/* A batch on its way to a disk. */
+typedef struct sys_commit {
+    uint64_t tag;
+    htc_buf  batch;
+    int      pending;
+} sys_commit;
 
 /* What a chunk of a job has cost. */
 typedef struct sys_cost {
@@ -147,13 +166,13 @@ struct sys {
     char          jsdl[2048], left[64];
     sys_options   options;
     htc_sim      *w;
-    htc_kv_engine disk;
-    htc_sim_node *store, *gateway;
-    struct {
-        uint64_t tag;
-        htc_buf  batch;
-        int      pending;
-    } commit;
+    htc_kv_engine disk; /* what is durable; of several members: what is chosen */
+    htc_sim_node *store, *gateway, *standby; /* standby: NULL: there is one gateway */
+    uint64_t      instances[2]; /* of these two, as the record of the active one names them */
+    sys_commit    commit;
+    sys_member   *members; /* NULL: the store is one server */
+    sys_proxy    *proxies;
+    sys_register *registers;
     htc_ns              disk_full_until;
     htc_rng             rng_disk, rng_launch, rng_host, rng_random;
     sys_agent          *agents; /* newest first */
@@ -191,12 +210,24 @@ htc_sim_node *htc__sys_node(sys *s, const char *name, const htc_sim_host *host, 
 /* system_store.c */
 htc_sim_node *htc__sys_store_add(sys *s);
 void          htc__sys_store_close(sys *s);
+void          htc__sys_store_durable(sys *s, htc_bytes batch); /* it is stored: the disk has it and the checks are told */
 /* A key of this job that the store still holds; NULL: none. Lent until the next call. */
 const char *htc__sys_store_left(sys *s, uint64_t job);
 uint64_t    htc__sys_store_jobs(sys *s); /* records of jobs */
+/* The value of a key, as it is durable; HTC_ENOTFOUND. Lent until the disk changes. */
+htc_status  htc__sys_store_value(sys *s, const char *key, htc_bytes *value);
+
+/* system_members.c */
+htc_sim_node *htc__sys_members_add(sys *s); /* the first of them */
+void          htc__sys_members_boot(sys *s);
+void          htc__sys_members_close(sys *s);
+htc_sim_node *htc__sys_member(const sys *s, uint32_t i);
+htc_sim_node *htc__sys_door(const sys *s, const htc_sim_node *gateway); /* that it speaks to the store through: the store, or its proxy */
 
 /* system_gateway.c */
-htc_sim_node *htc__sys_gateway_add(sys *s);
+htc_sim_node *htc__sys_gateway_add(sys *s, const char *name);
+htc_sim_node *htc__sys_some_gateway(const sys *s, htc_rng *rng);
+int           htc__sys_is_gateway(const sys *s, const htc_sim_node *node);
 
 /* system_records.c */
 /* What a durable chunk record says of a task. */
@@ -217,10 +248,12 @@ typedef struct sys_job_state {
     char     user[64], name[128];
     sys_end  end;
 } sys_job_state;
+int        htc__sys_is_void(htc_bytes value); /* a job's record that says that there is no such job */
 htc_status htc__sys_job_read(htc_bytes value, sys_job_state *state);
+int        htc__sys_serves(sys *s, uint64_t instance); /* of two gateways it is the active one, and what it goes on from is sealed */
 
 /* system_agent.c */
-sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user);
+sys_agent *htc__sys_agent_launch(sys *s, htc_sim_node *by, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user);
 sys_agent *htc__sys_agent_find(sys *s, uint64_t id);
 void       htc__sys_agent_tell_exit(sys_agent *a);
 void       htc__sys_agent_put_handle(htc_buf *b, const sys_agent *a);
@@ -243,7 +276,8 @@ void      htc__sys_place_dropped(sys *s, uint64_t job); /* with all that was sto
 int       htc__sys_has_place(const sys *s, uint64_t job);
 int       htc__sys_outputs_left(const sys *s, uint64_t job);
 void      htc__sys_committed(sys *s, htc_bytes key, htc_bytes value); /* a value has become durable */
-void      htc__sys_check(sys *s);                                     /* after every step of the gateway */
+void      htc__sys_forgotten(sys *s, htc_bytes key);                   /* the record of what an attempt has is deleted */
+void      htc__sys_check(sys *s, htc_sim_node *gateway);              /* after every step of a gateway */
 #define SYS_AFTER_MAX 3
 typedef enum sys_rule { SYS_AFTER_OK = 0, SYS_AFTER_ANY, SYS_AFTER_FAILED } sys_rule;
 
@@ -255,6 +289,7 @@ typedef struct sys_job {
     uint64_t        memory;    /* bytes that a task asks for; 0: it names none */
     uint64_t        max_running; /* 0: any number */
     uint32_t        cores;       /* of a task; 0: 1 */
+    uint32_t        node_cores;  /* of these on each node; 0: all */
     int             priority;
     int             acknowledged, finished, cancelled;
     int             removing, removed; /* asked for; answered */
@@ -328,8 +363,9 @@ void htc__sys_usage_chunk(sys *s, uint64_t job, uint64_t index, uint64_t core_ns
 void htc__sys_usage_ask(sys *s); /* until users are told exactly what is durable: then usage_told */
 void htc__sys_usage_free(sys *s);
 
-/* The JSDL of a sweep of n tasks, no-ops for this world of so many cores each, or seats at a flow; 0: none. Lent until the next call. */
-const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores, uint64_t flow);
+/* The JSDL of a sweep of n tasks, no-ops for this world of so many cores each, of which node_cores on a node (0: all), or seats at a flow; 0: none. Lent
+ * until the next call. */
+const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores, uint32_t node_cores, uint64_t flow);
 uint64_t    htc__sys_leased(const sys *s, uint64_t job); /* tasks of a job, as the durable chunk records say */
 sys_job    *htc__sys_job_of_record(const sys *s, uint64_t id); /* as its durable record has it; NULL: none of ours */
 

@@ -27,6 +27,19 @@ htc_status htc__sys_chunk_read(sys *s, htc_bytes value, void (*seen)(void *ctx, 
     return status;
 }
 
+int htc__sys_serves(sys *s, uint64_t instance)
+{
+    htc_bytes    value;
+    active_claim c;
+    return htc__sys_store_value(s, "gateway/active", &value) == HTC_OK && htc__gw_record_active_read(value, &c) == HTC_OK && c.instance == instance &&
+           c.sealed == c.term && !c.released;
+}
+
+int htc__sys_is_void(htc_bytes value)
+{
+    return htc__gw_record_job_void(value);
+}
+
 htc_status htc__sys_job_read(htc_bytes value, sys_job_state *state)
 {
     job j;

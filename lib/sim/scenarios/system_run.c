@@ -81,7 +81,7 @@ static void stop_for_a_while(sys *s, htc_sim_node *node, htc_rng *rng)
     htc_ns span = htc_rng_below(rng, htc_rng_below(rng, 3) ? HTC_SECOND : 8 * HTC_SECOND);
     htc__sys_note(s, "%s is stopped for %.3f s", htc_sim_name(node), (double)span / 1e9);
     htc_sim_pause(node, span);
-    if (node == s->gateway || node == s->store) {
+    if (htc__sys_is_gateway(s, node) || node == s->store) {
         s->disturbed_at = htc_sim_now(s->w);
         s->idle_since = HTC_NEVER;
     }
@@ -92,12 +92,12 @@ static void stop_and_tell(sys *s, sys_agent *a, htc_rng *rng)
 {
     htc_buf b;
     stop_for_a_while(s, a->node, rng);
-    if (!htc_sim_up(s->gateway) || a->watcher != htc_sim_incarnation(s->gateway))
+    if (!htc_sim_up(a->watched_by) || a->watcher != htc_sim_incarnation(a->watched_by))
         return;
     htc_buf_init(&b, NULL, 0);
     htc_put_u64(&b, a->id);
     htc__sys_agent_put_handle(&b, a);
-    htc_sim_event(s->gateway, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
+    htc_sim_event(a->watched_by, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -130,7 +130,7 @@ static void hold_messages(sys *s, const sys_agent *a, const sys_agent *other, ht
 static void trouble_of_flows(sys *s, plan *p, const sys_agent *a, uint32_t what)
 {
     const sys_agent *other = some_agent(s, &p->rng);
-    htc_sim_node    *some[] = { s->store, s->gateway, a ? a->node : s->store };
+    htc_sim_node    *some[] = { s->store, htc__sys_some_gateway(s, &p->rng), a ? a->node : s->store };
     htc_sim_node    *node = some[draw(&p->rng, 0, 2)];
     if (what == 15 && a)
         htc_sim_break(a->node, s->store);
@@ -141,9 +141,77 @@ static void trouble_of_flows(sys *s, plan *p, const sys_agent *a, uint32_t what)
     else if (what == 18 && p->pauses)
         htc_sim_jump(node, (int64_t)htc_rng_below(&p->rng, 20 * HTC_SECOND) - (int64_t)(10 * HTC_SECOND));
     else if (what == 19 && p->pauses)
-        htc_sim_drift(node, (int32_t)htc_rng_below(&p->rng, 20000) - 10000);
+        htc_sim_drift(node, (int32_t)htc_rng_below(&p->rng, 2 * SYS_DRIFT_PPM) - SYS_DRIFT_PPM);
     else if (what == 20 && p->cancels)
         htc__sys_flow_cancel_some(s, &p->rng);
+}
+
+static void unblock(htc_sim *w, void *ctx)
+{
+    (void)ctx;
+    htc_sim_heal(w, NULL); /* of whomever: nobody else cuts links */
+}
+
+static htc_sim_node *some_member(const sys *s, htc_rng *rng)
+{
+    return s->members ? htc__sys_member(s, draw(rng, 0, SYS_MEMBERS - 1)) : s->store;
+}
+
+/* One of several members is stopped, killed or cut off, one way or both, or a proxy is killed or loses a member; each for longer than a lease. */
+static void trouble_of_members(sys *s, plan *p)
+{
+    htc_sim_node *member = some_member(s, &p->rng), *door = htc__sys_door(s, htc__sys_some_gateway(s, &p->rng));
+    htc_ns        span = htc_rng_below(&p->rng, 3 * s->options.gateway.lease_ns + HTC_SECOND);
+    uint32_t      what = draw(&p->rng, 0, 7), ways = draw(&p->rng, HTC_SIM_BOTH, HTC_SIM_IN);
+    if (what == 0 && p->pauses) {
+        htc__sys_note(s, "%s is stopped for %.3f s", htc_sim_name(member), (double)span / 1e9);
+        htc_sim_pause(member, span);
+    } else if (what <= 2 && p->crashes) {
+        crash(s, member, &p->rng);
+    } else if (what <= 4) {
+        htc_sim_partition(s->w, htc_sim_name(member), &member, 1, ways);
+        htc__sys_after(s, span, unblock, s);
+    } else if (what == 5 && p->crashes) {
+        crash(s, door, &p->rng);
+    } else if (what == 6) {
+        htc_sim_break(door, member);
+    } else {
+        htc_sim_clog(door, member, span);
+        if (draw(&p->rng, 0, 1))
+            htc_sim_clog(member, door, span);
+    }
+}
+
+/* From all members: none has heard of it, or it hears of none. */
+static void cut_off(sys *s, htc_sim_node *gateway, plan *p)
+{
+    htc_sim_node *nodes[] = { gateway, htc__sys_door(s, gateway) };
+    htc_sim_partition(s->w, htc_sim_name(gateway), nodes, 2, draw(&p->rng, HTC_SIM_BOTH, HTC_SIM_IN));
+}
+
+/* Stopped, cut off from the store, or with what it has said to the store on its way, for longer than its lease. */
+static void trouble_of_gateways(sys *s, plan *p)
+{
+    htc_sim_node *gateway = htc__sys_some_gateway(s, &p->rng), *door = htc__sys_door(s, gateway);
+    htc_ns        span = htc_rng_below(&p->rng, 3 * s->options.gateway.lease_ns + HTC_SECOND);
+    uint32_t      what = draw(&p->rng, 0, 5);
+    if (what == 0 && p->pauses) {
+        htc__sys_note(s, "%s is stopped for %.3f s", htc_sim_name(gateway), (double)span / 1e9);
+        htc_sim_pause(gateway, span);
+    } else if (what <= 2) {
+        htc_sim_clog(gateway, door, span);
+    } else if (what == 3) {
+        htc_sim_clog(door, gateway, span);
+    } else if (what == 4 && s->members) {
+        cut_off(s, gateway, p);
+        htc__sys_after(s, span, unblock, s);
+    } else if (what == 4) {
+        htc_sim_block(gateway, s->store, draw(&p->rng, 0, 1) ? 1 : 0);
+        htc_sim_block(s->store, gateway, 1);
+        htc__sys_after(s, span, unblock, s);
+    } else if (p->crashes) {
+        crash(s, gateway, &p->rng);
+    }
 }
 
 static void trouble(htc_sim *w, void *ctx)
@@ -152,24 +220,29 @@ static void trouble(htc_sim *w, void *ctx)
     plan      *p = s->options.ctx;
     sys_agent *a = some_agent(s, &p->rng);
     uint32_t   what = draw(&p->rng, 0, p->dice);
+    htc_sim_node *gateway = htc__sys_some_gateway(s, &p->rng);
     if (htc_sim_now(w) >= p->trouble_end)
         return;
-    if (what <= 2 && p->crashes && a)
+    if (s->standby && draw(&p->rng, 0, 1))
+        trouble_of_gateways(s, p);
+    else if (s->members && draw(&p->rng, 0, 1))
+        trouble_of_members(s, p);
+    else if (what <= 2 && p->crashes && a)
         htc_sim_crash(a->node);
     else if (what == 3 && p->crashes)
-        crash(s, s->gateway, &p->rng);
+        crash(s, gateway, &p->rng);
     else if (what == 4 && p->crashes)
-        crash(s, s->store, &p->rng);
+        crash(s, some_member(s, &p->rng), &p->rng);
     else if (what == 5)
-        htc_sim_break(s->gateway, s->store);
+        htc_sim_break(gateway, htc__sys_door(s, gateway));
     else if (what == 6)
-        htc_sim_break(s->gateway, s->operator_->node);
+        htc_sim_break(gateway, s->operator_->node);
     else if (what == 7 && a)
-        htc_sim_break(s->gateway, a->node);
+        htc_sim_break(gateway, a->node);
     else if (what == 8 && p->pauses && a)
         stop_for_a_while(s, a->node, &p->rng);
     else if (what == 9 && p->pauses)
-        stop_for_a_while(s, draw(&p->rng, 0, 1) ? s->gateway : s->store, &p->rng);
+        stop_for_a_while(s, draw(&p->rng, 0, 1) ? gateway : some_member(s, &p->rng), &p->rng);
     else if (what == 10 && p->pauses && a)
         htc__sys_agent_stop_task(a);
     else if (what == 11 && p->pauses && a)
@@ -186,7 +259,7 @@ static void trouble(htc_sim *w, void *ctx)
 }
 
 /* Every fourth seed has no faults at all, the next faults of messages only, then crashes, then everything. */
-static void make_options(uint64_t seed, int flows, plan *p, sys_options *o)
+static void make_options(uint64_t seed, int flows, uint32_t gateways, uint32_t members, plan *p, sys_options *o)
 {
     htc_rng rng = { seed };
     rng = htc_rng_fork(&rng, "plan");
@@ -227,6 +300,41 @@ static void make_options(uint64_t seed, int flows, plan *p, sys_options *o)
     p->trouble_gap = draw(&rng, 20, 1000) * HTC_MS;
     p->cancels = (int)draw(&rng, 0, 1);
     p->fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0;
+    if (gateways > 1) {
+        htc_rng two = htc_rng_fork(&rng, "two gateways");
+        o->gateways = 2;
+        o->gateway.lease_ns = draw(&two, 200, 2000) * HTC_MS;
+        o->check_idle = 0; /* nobody hands out slots between two terms */
+    }
+    if (members > 1) {
+        htc_rng three = htc_rng_fork(&rng, "three members");
+        o->members = SYS_MEMBERS;
+        o->suspect_ns = draw(&three, 50, 500) * HTC_MS;
+        o->request_ns = draw(&three, 500, 4000) * HTC_MS;
+    }
+}
+
+/* Projects and quotas are changed all the time, by whichever gateway is active: they must be there for the one after it. */
+static void change_accounts(htc_sim *w, void *ctx);
+
+static void accounts_changed(sys_user *u, void *ctx, json_t *answer)
+{
+    (void)u, (void)answer;
+    htc__sys_after(ctx, 200 * HTC_MS, change_accounts, ctx);
+}
+
+static void change_accounts(htc_sim *w, void *ctx)
+{
+    sys     *s = ctx;
+    uint64_t turn = htc_sim_now(w) / (100 * HTC_MS) % 4;
+    json_t  *rq;
+    if (turn == 0)
+        rq = json_pack("{s:s,s:s,s:[s,s]}", "op", "project.add", "name", "lab", "add", "ada", "bob");
+    else if (turn == 1)
+        rq = json_pack("{s:s,s:s,s:I}", "op", "project.set", "name", "lab", "shares", (json_int_t)(1 + htc_sim_now(w) % 5));
+    else
+        rq = json_pack("{s:s,s:s,s:I}", "op", "quota", "name", turn == 2 ? "ada" : "bob", "tasks", (json_int_t)(100000 + htc_sim_now(w) % 5));
+    htc__sys_ask(s->operator_, rq, accounts_changed, s);
 }
 
 /* Every third job has tasks of several slots, of no more than some agent may have. */
@@ -252,6 +360,8 @@ static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
         ;
     if (!htc__sys_accounts_ready(s))
         htc__sys_fail(s, "users cannot be added");
+    if (s->standby)
+        change_accounts(s->w, s);
     htc_rng flows = htc_rng_fork(rng, "flows"); /* of its own: without any all is as it was */
     for (uint32_t i = 0, n = s->options.flows ? draw(&flows, 1, 2) : 0; i < n; i++) {
         char name[32];
@@ -276,8 +386,12 @@ static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
 
 static void all_up(sys *s)
 {
+    if (s->members)
+        htc__sys_members_boot(s);
     htc_sim_boot(s->store);
     htc_sim_boot(s->gateway);
+    if (s->standby)
+        htc_sim_boot(s->standby);
 }
 
 static int all_removed(const sys *s)
@@ -295,12 +409,22 @@ static void remove_at_last(sys *s, const plan *p, htc_rng *rng)
         remove_some(s, rng);
     for (int i = 0; p->crashes && i < 3; i++) {
         htc__sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, 60 * HTC_MS));
-        htc_sim_crash(s->gateway);
-        htc_sim_boot(s->gateway);
+        htc_sim_node *gateway = htc__sys_some_gateway(s, rng);
+        htc_sim_crash(gateway);
+        htc_sim_boot(gateway);
     }
     htc_ns end = htc_sim_now(s->w) + 100 * HTC_SECOND;
     while (!all_removed(s) && htc_sim_now(s->w) < end && htc_sim_next(s->w) == HTC_OK)
         ;
+}
+
+/* What gateways have stored after their term was over is found by the next one. */
+static void begin_last_term(sys *s)
+{
+    htc_sim_crash(s->gateway);
+    htc_sim_crash(s->standby);
+    all_up(s);
+    htc__sys_run_until(s, htc_sim_now(s->w) + 10 * HTC_SECOND);
 }
 
 static void run_world(sys *s, plan *p, htc_sim_system_report *v)
@@ -314,12 +438,16 @@ static void run_world(sys *s, plan *p, htc_sim_system_report *v)
     add_jobs(s, &rng, v);
     htc__sys_run_until(s, p->trouble_end + 6 * HTC_SECOND); /* the longest way back up, and more */
     htc_sim_net_faults(s->w, 0);
+    if (s->standby)
+        unblock(s->w, s);
     all_up(s);
     while (!(htc__sys_flows_submitted(s) && htc__sys_all_finished(s)) && htc_sim_now(s->w) < p->trouble_end + 400 * HTC_SECOND &&
            htc_sim_next(s->w) == HTC_OK)
         ;
     v->span = htc_sim_now(s->w) - begin;
     remove_at_last(s, p, &rng);
+    if (s->standby)
+        begin_last_term(s);
     htc__sys_usage_ask(s);
     htc__sys_run_until(s, htc_sim_now(s->w) + 20 * HTC_SECOND);
     if (!s->usage_told)
@@ -342,7 +470,9 @@ htc_status htc_sim_system_run(const htc_env *env, const htc_sim_system_options *
     htc_status             status = htc__options_copy(&given, sizeof given, options, options ? options->size : 0, offsetof(htc_sim_system_options, trace));
     if (!report || status != HTC_OK)
         return report ? status : HTC_EINVAL;
-    make_options(given.seed, given.flows != 0, &p, &o);
+    if (given.members > 1 && (given.members != SYS_MEMBERS || given.gateways < 2 || given.flows))
+        return HTC_EINVAL;
+    make_options(given.seed, given.flows != 0, given.gateways, given.members, &p, &o);
     o.sim.trace = given.trace;
     o.sim.trace_ctx = given.trace_ctx;
     status = htc__sys_open(env, &o, &s);

@@ -3,6 +3,22 @@
 #include "kvs/cell/cell.h"
 #include "sim/scenarios/system_private.h"
 
+/* Of what attempts have (h/), that it is no more. */
+static void tell_forgotten(sys *s, htc_bytes batch)
+{
+    htc_kv_change change;
+    size_t        at = 0;
+    while (htc_kv_batch_next(batch, &at, &change) == 1) {
+        htc__kv_cell cell;
+        htc_bytes    payload;
+        const char  *name = change.key.data;
+        if (change.key.len < 2 || name[0] != 'k' || name[1] != 'h')
+            continue;
+        if (change.drop || (htc__kv_unseal(change.value, change.key, &payload) == HTC_OK && htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && cell.deleted))
+            htc__sys_forgotten(s, (htc_bytes){ name + 1, change.key.len - 1 });
+    }
+}
+
 /* Tells of the keys that begin with this letter. */
 static void tell(sys *s, htc_bytes batch, char letter)
 {
@@ -24,10 +40,8 @@ static void tell(sys *s, htc_bytes batch, char letter)
 }
 
 /* A batch is written entirely or not at all: results first, then the chunk records that count on them. */
-static void durable(sys *s)
+void htc__sys_store_durable(sys *s, htc_bytes batch)
 {
-    htc_bytes batch = htc_buf_bytes(&s->commit.batch);
-    s->commit.pending = 0;
     htc_status status = s->disk.ops->apply(s->disk.ctx, batch);
     if (status != HTC_OK)
         htc__sys_refused(s, status, "the disk does not take a batch");
@@ -35,6 +49,13 @@ static void durable(sys *s)
     tell(s, batch, 'r');
     tell(s, batch, 'c');
     tell(s, batch, 'j');
+    tell_forgotten(s, batch);
+}
+
+static void durable(sys *s)
+{
+    s->commit.pending = 0;
+    htc__sys_store_durable(s, htc_buf_bytes(&s->commit.batch));
 }
 
 /* Stored, and then told, unless the store ended in between. */
@@ -101,6 +122,8 @@ htc_sim_node *htc__sys_store_add(sys *s)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot, .commit = commit, .ended = ended };
     htc_buf_init(&s->commit.batch, &s->env, 0);
+    if (s->options.members)
+        return htc__sys_members_add(s);
     if (htc_kv_memory_create(&s->env, &s->disk) != HTC_OK) {
         htc__sys_no_memory(s);
         return NULL;
@@ -112,7 +135,25 @@ static int is_stored(htc_bytes key, htc_bytes value)
 {
     htc__kv_cell cell;
     htc_bytes    payload;
-    return htc__kv_unseal(value, key, &payload) == HTC_OK && htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && !cell.deleted;
+    return htc__kv_unseal(value, key, &payload) == HTC_OK && htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && !cell.deleted && !htc__sys_is_void(cell.value);
+}
+
+htc_status htc__sys_store_value(sys *s, const char *key, htc_bytes *value)
+{
+    char         name[128];
+    htc__kv_cell cell;
+    htc_bytes    stored, payload;
+    snprintf(name, sizeof name, "k%s", key);
+    htc_status status = s->disk.ops->get(s->disk.ctx, htc_bytes_of(name), &stored);
+    if (status == HTC_OK)
+        status = htc__kv_unseal(stored, htc_bytes_of(name), &payload);
+    if (status == HTC_OK)
+        status = htc__kv_cell_read(payload, NULL, &cell);
+    if (status == HTC_OK && cell.deleted)
+        status = HTC_ENOTFOUND;
+    if (status == HTC_OK)
+        *value = cell.value;
+    return status;
 }
 
 static int count_job(void *ctx, htc_bytes key, htc_bytes value)
@@ -163,6 +204,7 @@ const char *htc__sys_store_left(sys *s, uint64_t job)
 void htc__sys_store_close(sys *s)
 {
     htc_buf_free(&s->commit.batch);
+    htc__sys_members_close(s);
     if (s->disk.ops)
         s->disk.ops->destroy(s->disk.ctx);
 }

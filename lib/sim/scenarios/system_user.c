@@ -46,8 +46,11 @@ static void answered(sys_user *u, uint64_t id, htc_bytes text)
     json_t *answer = *at ? json_loadb(text.data, text.len, 0, &e) : NULL;
     if (!json_is_object(answer))
         htc__sys_fail(u->s, "an answer to nothing, or not a JSON object: %.*s", (int)text.len, (const char *)text.data);
-    else
+    else {
+        const char *error = json_string_value(json_object_get(answer, "error"));
+        u->turns |= u->s->standby && error && strcmp(error, "HTC_EUNREACHABLE") == 0;
         finish(u, at, answer);
+    }
     json_decref(answer);
 }
 
@@ -80,12 +83,18 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
         break;
     case HTC_IN_MESSAGE:
         r = htc_wire_open(in->body, &type, &id);
-        if (type == HTC_WIRE_USER_ANSWER)
+        if (type == HTC_WIRE_USER_ANSWER && u->connected)
             answered(u, id, (htc_bytes){ r.p, htc_reader_left(&r) });
         break;
     default:
         break;
     }
+    if (u->turns && u->connected) {
+        u->connected = 0;
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = SYS_PEER_GATEWAY, .status = HTC_ECLOSED });
+        lost(u);
+    }
+    u->turns = 0;
     for (sys_request *q = u->requests; u->connected && q; q = q->next)
         if (!q->sent)
             send_request(u, q, out);
@@ -128,7 +137,8 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     htc_status status = htc_sim_install(node, &ops, u);
     if (status != HTC_OK)
         return status;
-    return htc_sim_dial(node, SYS_PEER_GATEWAY, u->s->gateway, NULL);
+    return htc_sim_dial(node, SYS_PEER_GATEWAY, u->s->gateway,
+                        &(htc_sim_dial_options){ .size = sizeof(htc_sim_dial_options), .other = u->s->standby });
 }
 
 sys_user *htc__sys_user_add(sys *s, const char *name)

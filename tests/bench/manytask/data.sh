@@ -60,8 +60,8 @@ run() # NAME FILE OPTION...
     local name=$1 file=$2 id figures report
     shift 2
     id=$(htc flow run "$file" --scratch --agents $agents --detach --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["flow"])')
-    until htc flow status "$id" --json | grep -qE '"state": "(done|cancelled|done_with_failures)"'; do sleep 0.1; done
-    htc flow status "$id" --json | grep -q '"state": "done"' || { echo "$name: flow $id has not ended well" >&2; exit 1; }
+    until htc flow status "$id" --json | grep -E '"state": "(done|cancelled|done_with_failures)"' > /dev/null; do sleep 0.1; done
+    htc flow status "$id" --json | grep '"state": "done"' > /dev/null || { echo "$name: flow $id has not ended well" >&2; exit 1; }
     report=$(htc flow report "$id" --json)
     for _ in $(seq 50); do # each agent writes its line when its last seat ends
         figures=$(cat "$HTC_DIR"/log/agent-*.log* | grep -h "works no more at flow $id:" || true)

@@ -47,8 +47,8 @@ flow()
     local file=$1 slots=$2 id
     shift 2
     id=$(htc flow run "$file" --agents "$slots" --detach --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["flow"])')
-    until htc flow status "$id" --json | grep -qE '"state": "(done|cancelled|done_with_failures)"'; do sleep 0.2; done
-    htc flow status "$id" --json | grep -q '"state": "done"' || { echo "flow $id ($file) has not ended well" >&2; exit 1; }
+    until htc flow status "$id" --json | grep -E '"state": "(done|cancelled|done_with_failures)"' > /dev/null; do sleep 0.2; done
+    htc flow status "$id" --json | grep '"state": "done"' > /dev/null || { echo "flow $id ($file) has not ended well" >&2; exit 1; }
     made=$(htc flow report "$id" --json)
     flow_id=$id
 }

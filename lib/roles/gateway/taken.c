@@ -1,0 +1,395 @@
+/* What attempts take of what their site counts (counted.h): from the grant until the result, or until the process of a lost agent is gone.
+ *
+ * Which devices an attempt has stands in a record of its own, written before its chunk's: a gateway that starts again gives them to nobody
+ * else. How many of the rest it takes stands in its task. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fault.h"
+#include "roles/gateway/gateway.h"
+
+/* The record: u8 DEVICES, u64 devices; or of a gang u8 GANG, count of agents, u64 each, the leader first; or of one with devices u8
+ * GANG_DEVICES, count of agents, of each u64 and u64 its devices. */
+#define DEVICES 1
+#define GANG    2
+#define GANG_DEVICES 3
+
+/* ---- does it fit ---- */
+
+static int could_at(const htc_gateway *gw, size_t at, const counted_need *need)
+{
+    return gw->site_nodes[at].unknown || !htc__counted_never(&gw->sites[at].counted, need);
+}
+
+static int could_somewhere(const htc_gateway *gw, const counted_need *need)
+{
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (could_at(gw, i, need))
+            return 1;
+    return 0;
+}
+
+void htc__gw_counted_waits(htc_gateway *gw, job *j)
+{
+    if (!j->counted_since) {
+        j->counted_since = gw->now;
+        htc__gw_reallocate_soon(gw); /* it asks for no slot any more */
+    }
+    gw->counted_waits = 1;
+}
+
+int htc__gw_counted_fits(htc_gateway *gw, size_t at, job *j, const counted_need *need)
+{
+    if (!need->n || !htc__counted_lacks(&gw->sites[at].counted, j->id, need))
+        return 1;
+    if (!could_somewhere(gw, need))
+        return 1; /* it fails when it is handed out, and says why */
+    htc__gw_counted_waits(gw, j);
+    return 0;
+}
+
+/* ---- room for those who have waited for long ---- */
+
+static job *longest_wait(htc_gateway *gw, size_t at)
+{
+    job *best = NULL;
+    for (job *j = gw->jobs; j; j = j->hh.next) {
+        int kept = 0;
+        if (!j->counted_since || gw->now < j->counted_since + gw->options.memory_wait_ns || !j->in_ready || !htc__gw_quota_room(j) || !htc__gw_job_may(gw, j, at) ||
+            !htc__gw_site_serves(gw, j->user, at))
+            continue;
+        htc__gw_job_needs(gw, j);
+        for (size_t i = 0; i < gw->n_sites; i++)
+            kept |= gw->sites[i].counted.kept_for == j->id;
+        if (kept || htc__counted_never(&gw->sites[at].counted, &j->counts))
+            continue;
+        if (!best || j->counted_since < best->counted_since || (j->counted_since == best->counted_since && j->id < best->id))
+            best = j;
+    }
+    return best;
+}
+
+/* The one that room is kept for may have been given a task elsewhere, or be gone, or its next task asks for something else. */
+static void keep_at(htc_gateway *gw, size_t at)
+{
+    counted_pool *c = &gw->sites[at].counted;
+    job     *j = c->kept_for ? htc__gw_job(gw, c->kept_for) : NULL;
+    if (j)
+        htc__gw_job_needs(gw, j);
+    if (!j || !j->counted_since || !j->in_ready || !htc__gw_quota_room(j) || !htc__gw_job_may(gw, j, at) || htc__counted_never(c, &j->counts))
+        j = gw->counted_waits ? longest_wait(gw, at) : NULL;
+    htc__counted_keep(c, j ? j->id : 0, j ? &j->counts : NULL);
+}
+
+void htc__gw_counted_keep(htc_gateway *gw)
+{
+    int waits = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].counted.n)
+            keep_at(gw, i);
+    for (const job *j = gw->counted_waits ? gw->jobs : NULL; j && !waits; j = j->hh.next)
+        waits = j->counted_since != 0;
+    gw->counted_waits = waits != 0;
+}
+
+void htc__gw_counted_handed(htc_gateway *gw, job *j)
+{
+    j->counted_since = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].counted.kept_for == j->id) {
+            htc__counted_keep(&gw->sites[i].counted, 0, NULL);
+            htc__gw_reallocate_soon(gw);
+        }
+}
+
+/* ---- taking and giving back ---- */
+
+static task_hold *taken_new(htc_gateway *gw, uint32_t at, const htc_attempt *attempt, const counted_need *need)
+{
+    task_hold *k = htc__alloc(&gw->env, sizeof *k);
+    if (!k) {
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting what a task takes");
+        return NULL;
+    }
+    htc__counted_need_copy(&k->need, need);
+    k->site = at;
+    k->attempt = *attempt;
+    return k;
+}
+
+task_hold *htc__gw_take(htc_gateway *gw, uint32_t at, const htc_attempt *attempt, const counted_need *need)
+{
+    task_hold *k = need->n ? taken_new(gw, at, attempt, need) : NULL;
+    if (k)
+        k->devices = htc__counted_take(&gw->sites[at].counted, need);
+    return k;
+}
+
+void htc__gw_taken_note(htc_gateway *gw, chunk *c, const task_hold *k)
+{
+    htc_buf b;
+    if (!k || !k->devices)
+        return;
+    htc_buf_init(&b, &gw->env, 64);
+    htc_put_u8(&b, DEVICES);
+    htc_put_u64(&b, k->devices);
+    htc__gw_chunk_put(gw, c, htc__gw_key_taken(&k->attempt), &b);
+    htc_buf_free(&b);
+}
+
+typedef struct forgetting {
+    htc_attempt attempt;
+    uint64_t    version; /* of its record; 0: not known */
+} forgetting;
+
+static void may_forget(void *role, void *ctx, htc_status status)
+{
+    htc_gateway *gw = role;
+    forgetting  *f = ctx;
+    if (status == HTC_OK)
+        htc__gw_delete(gw, htc__gw_key_taken(&f->attempt));
+    if (status != HTC_ECLOSED)
+        htc_runtime_context_free(gw->runtime, ctx);
+}
+
+static void is_durable(void *role, void *ctx, htc_status status)
+{
+    htc_gateway *gw = role;
+    forgetting  *f = ctx;
+    if (status == HTC_OK && !f->version) {
+        htc__gw_confirm(gw, may_forget, f); /* which frees it, perhaps at once */
+        return;
+    }
+    if (status == HTC_OK)
+        htc__gw_delete_of(gw, htc__gw_key_taken(&f->attempt), f->version);
+    if (status != HTC_ECLOSED)
+        htc_runtime_context_free(gw->runtime, f);
+}
+
+/* First the chunk has to say that the attempt has ended: a gateway that starts before that would go on with it, without knowing what it has. And where other
+ * gateways may be, one whose term is over may be wrong about who has what. */
+void htc__gw_taken_forget(htc_gateway *gw, const htc_attempt *at, uint64_t version)
+{
+    forgetting *f = htc_runtime_context(gw->runtime, sizeof *f);
+    if (!f)
+        return;
+    *f = (forgetting){ *at, version };
+    if (HTC__BROKEN(gateway_forgets_early))
+        is_durable(gw, f, HTC_OK);
+    else
+        htc__gw_task_durable(gw, at, is_durable, f);
+}
+
+void htc__gw_taken_end(htc_gateway *gw, task_hold *k)
+{
+    if (!k)
+        return;
+    htc__counted_give_back(&gw->sites[k->site].counted, &k->need, k->devices);
+    if (k->devices)
+        htc__gw_taken_forget(gw, &k->attempt, 0);
+    htc__free(&gw->env, k, sizeof *k);
+    htc__gw_reallocate_soon(gw);
+}
+
+/* Its agent is lost: as long as the agent's process may run, nobody else has them. */
+void htc__gw_taken_owe(agent *a, task_hold *k)
+{
+    if (!k)
+        return;
+    k->next = a->owed;
+    a->owed = k;
+}
+
+void htc__gw_taken_settle(htc_gateway *gw, agent *a)
+{
+    while (a->owed) {
+        task_hold *k = a->owed;
+        a->owed = k->next;
+        htc__gw_taken_end(gw, k);
+    }
+}
+
+void htc__gw_taken_free(htc_gateway *gw, agent *a)
+{
+    for (uint32_t i = 0; i < a->n_held; i++)
+        htc__free(&gw->env, a->held[i].taken, sizeof *a->held[i].taken);
+    while (a->owed) {
+        task_hold *k = a->owed;
+        a->owed = k->next;
+        htc__free(&gw->env, k, sizeof *k);
+    }
+}
+
+/* ---- a new start ---- */
+
+static int read_hex(const char *text, size_t digits, uint64_t *out)
+{
+    char  copy[17], *end;
+    memcpy(copy, text, digits);
+    copy[digits] = '\0';
+    *out = strtoull(copy, &end, 16);
+    return *end == '\0';
+}
+
+htc_status htc__gw_taken_read(htc_bytes name, htc_bytes value, hold_found *f)
+{
+    uint64_t    n = 0, any = 0;
+    const char *text = name.data;
+    htc_reader  r = htc_reader_of(value);
+    *f = (hold_found){ .n = 0 };
+    if (name.len != 2 + 16 + 1 + 16 + 1 + 8 || !read_hex(text + 2, 16, &f->attempt.job) || !read_hex(text + 19, 16, &f->attempt.task) || !read_hex(text + 36, 8, &n))
+        return HTC_ECORRUPT;
+    f->attempt.attempt = (uint32_t)n;
+    uint8_t form = htc_get_u8(&r);
+    if (form == DEVICES) {
+        f->devices = htc_get_u64(&r);
+    } else if (form == GANG || form == GANG_DEVICES) {
+        size_t count = htc_get_count(&r, form == GANG ? 8 : 16);
+        if (count < 2 || count > HTC_TASK_NODES_MAX)
+            return HTC_ECORRUPT;
+        for (f->n = 0; f->n < count; f->n++) {
+            f->agents[f->n] = htc_get_u64(&r);
+            f->member_devices[f->n] = form == GANG_DEVICES ? htc_get_u64(&r) : 0;
+            any |= f->member_devices[f->n];
+        }
+        if (form == GANG_DEVICES && !any)
+            return HTC_ECORRUPT; /* it would be the other form */
+    } else {
+        return HTC_ECORRUPT;
+    }
+    return htc_reader_done(&r) == HTC_OK ? HTC_OK : HTC_ECORRUPT;
+}
+
+void htc__gw_gang_record_write(htc_buf *b, const gang *g)
+{
+    uint64_t any = 0;
+    for (uint32_t i = 0; i < g->n; i++)
+        any |= g->devices[i];
+    htc_put_u8(b, any ? GANG_DEVICES : GANG);
+    htc_put_varint(b, g->n);
+    for (uint32_t i = 0; i < g->n; i++) {
+        htc_put_u64(b, g->agents[i]);
+        if (any)
+            htc_put_u64(b, g->devices[i]);
+    }
+}
+
+void htc__gw_taken_found(htc_gateway *gw, const htc_kv_item *item)
+{
+    hold_found *f = htc__alloc(&gw->env, sizeof *f);
+    if (!f) {
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading what tasks have taken");
+        return;
+    }
+    if (htc__gw_taken_read(item->key, item->value, f) != HTC_OK) {
+        htc__free(&gw->env, f, sizeof *f);
+        htc__gw_unreadable(gw, "reading what a task has taken");
+        return;
+    }
+    f->version = item->version;
+    f->next = gw->found;
+    gw->found = f;
+}
+
+/* The record of this attempt, which is the caller's then; NULL: there is none. */
+static hold_found *find(htc_gateway *gw, const htc_attempt *at)
+{
+    for (hold_found **p = &gw->found; *p; p = &(*p)->next) {
+        hold_found *f = *p;
+        if (f->attempt.job == at->job && f->attempt.task == at->task && f->attempt.attempt == at->attempt) {
+            *p = f->next;
+            return f;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t devices_of(htc_gateway *gw, const htc_attempt *at)
+{
+    hold_found *f = find(gw, at);
+    uint64_t    devices = f ? f->devices : 0;
+    htc__free(&gw->env, f, sizeof *f);
+    return devices;
+}
+
+int htc__gw_gang_found(htc_gateway *gw, gang *g)
+{
+    hold_found *f = find(gw, &g->attempt);
+    if (f) {
+        g->n = f->n;
+        memcpy(g->agents, f->agents, f->n * sizeof f->agents[0]);
+        memcpy(g->devices, f->member_devices, f->n * sizeof f->member_devices[0]);
+    }
+    htc__free(&gw->env, f, sizeof *f);
+    return f != NULL;
+}
+
+void htc__gw_take_again(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need)
+{
+    if (need->n)
+        htc__gw_retake(gw, a, at, need, devices_of(gw, at));
+}
+
+void htc__gw_retake(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need, uint64_t devices)
+{
+    held      *h = htc__gw_agent_held(a, at);
+    task_hold *k = need->n && h ? taken_new(gw, a->site, at, need) : NULL;
+    if (!k)
+        return;
+    k->devices = devices;
+    htc__counted_retake(&gw->sites[a->site].counted, need, k->devices);
+    h->taken = k;
+}
+
+/* What is left is of attempts that nobody holds any more. */
+void htc__gw_taken_sweep(htc_gateway *gw, int forget)
+{
+    while (gw->found) {
+        hold_found *f = gw->found;
+        gw->found = f->next;
+        if (forget)
+            htc__gw_taken_forget(gw, &f->attempt, f->version);
+        htc__free(&gw->env, f, sizeof *f);
+    }
+}
+
+/* ---- the books ---- */
+
+typedef struct sums {
+    uint32_t used[COUNTED_MAX];
+    uint64_t devices;
+    int      twice; /* one device */
+} sums;
+
+static void add_up(sums *s, const counted_pool *c, uint32_t at, const task_hold *k)
+{
+    if (!k || k->site != at)
+        return;
+    s->twice |= (s->devices & k->devices) != 0;
+    s->devices |= k->devices;
+    for (uint32_t x = 0; x < c->n; x++)
+        for (uint32_t y = 0; y < k->need.n; y++)
+            s->used[x] += strcmp(c->at[x].name, k->need.names[y]) == 0 ? k->need.of[y].count : 0;
+}
+
+const char *htc__gw_taken_audit(const htc_gateway *gw)
+{
+    for (uint32_t i = 0; i < gw->n_sites; i++) {
+        const counted_pool *c = &gw->sites[i].counted;
+        sums                s = { .twice = 0 };
+        for (const agent *a = gw->agents; a; a = a->hh.next) {
+            for (uint32_t n = 0; n < a->n_held; n++)
+                add_up(&s, c, i, a->held[n].taken);
+            for (const task_hold *k = a->owed; k; k = k->next)
+                add_up(&s, c, i, k);
+        }
+        if (s.twice)
+            return "two tasks have one device";
+        if (s.devices != c->devices)
+            return "the devices that tasks have are not those that are taken";
+        for (uint32_t x = 0; x < c->n; x++)
+            if (s.used[x] != c->at[x].used)
+                return "what tasks take of a counted resource is not what is counted";
+    }
+    return NULL;
+}
