@@ -1,9 +1,9 @@
 #!/bin/bash
-# usage: consumer.sh BUILD_DIR INSTALL_DIR CONSUMER.c CONSUMER.cpp CONSUMER_SIM.c
+# usage: consumer.sh BUILD_DIR INSTALL_DIR CONSUMER.c CONSUMER.cpp CONSUMER_SIM.c CONSUMER_DRMAA.c
 # A stranger's programs: installs the libraries, finds them by pkg-config, builds against them in C and in C++, runs. Shared and, where they
 # were built (-Ddefault_library=both), static; the large library and the primitives alone.
 set -euo pipefail
-build=$1 installed=$2 c=$3 cpp=$4 c_sim=$5
+build=$1 installed=$2 c=$3 cpp=$4 c_sim=$5 c_drmaa=$6
 
 command -v pkg-config > /dev/null || { echo "SKIP no pkg-config"; exit 77; }
 rm -rf "$installed"
@@ -37,6 +37,11 @@ $CC "${sanitize[@]}" "${cflags[@]}" -o "$link/ten" "$link/ten.c" "${libs[@]}"
 read -ra sim_libs <<< "$(pkg-config --cflags --libs htcsched-sim)"
 $CC -std=c11 "${strict[@]}" "${sanitize[@]}" -o "$root/consumer_sim" "$c_sim" "${sim_libs[@]}"
 "$root/consumer_sim"
+read -ra drmaa_libs <<< "$(pkg-config --cflags --libs htc-drmaa)"
+$CC -std=c11 "${strict[@]}" "${sanitize[@]}" -o "$root/consumer_drmaa" "$c_drmaa" "${drmaa_libs[@]}"
+"$root/consumer_drmaa"
+# Whoever opens it by its path needs no path to what it calls.
+(unset LD_LIBRARY_PATH; ldd "$(find "$root/" -name libhtc-drmaa.so)" | grep -F "not found") && { echo "libhtc-drmaa.so does not find what it calls"; exit 1; }
 
 # ---- the primitives alone, and static libraries ----
 

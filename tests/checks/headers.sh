@@ -16,6 +16,10 @@ for header in htcsched/*.h; do
     [ "$header" = htcsched/htcsched.h ] || grep -q 'Library htcsched-sim' "$header" || grep -qF "#include \"$header\"" htcsched/htcsched.h ||
         { echo "htcsched/htcsched.h does not include $header"; failed=1; }
 done
+# DRMAA's header is the standard's, and stands alone.
+header=htc-drmaa/drmaa.h
+$CC -std=c11 "${flags[@]}" -I. -x c - <<<"#include \"$header\"" || { echo "$header does not compile alone as C11"; failed=1; }
+[ -z "$CXX" ] || $CXX -std=c++17 "${flags[@]}" -I. -x c++ - <<<"#include \"$header\"" || { echo "$header does not compile alone as C++17"; failed=1; }
 # A struct that may grow says how long the caller's is; every other one is named as fixed.
 python3 - ../tests/checks/fixed_structs.txt htcsched/*.h << 'PY' || failed=1
 import re, sys

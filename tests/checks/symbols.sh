@@ -1,13 +1,14 @@
 #!/bin/bash
 # usage: SOURCE=DIR symbols.sh LIBRARY MAP
 # What the shared library exports, what its public headers promise and what its map names are the same, and all of it is
-# called htc_…. A header belongs to the library that it names ("Library htcsched-sim"), else to htcsched.
+# called htc_… (those of htc-drmaa: drmaa_…). A header belongs to the library that it names ("Library htcsched-sim"), else to htcsched.
 set -euo pipefail
 map=$2
 other=-L mark=HTC_API begin=htc_
 headers=("$SOURCE"/include/htcsched/*.h)
 case $1 in
 *htcsched-sim*) other=-l ;;
+*htc-drmaa*) mark=DRMAA_API begin=drmaa_ headers=("$SOURCE"/include/htc-drmaa/*.h) ;; # the standard's names
 esac
 
 dir=$(mktemp -d)
