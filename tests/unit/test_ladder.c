@@ -82,14 +82,15 @@ static htc_status reel_read(void *ctx, void *data, size_t n)
     return HTC_OK;
 }
 
+static reel film;
+
 static ladder *moved(ladder *q)
 {
-    static reel film;
     ladder     *copy = NULL;
     film.len = film.at = 0;
-    HOLDS(htc__ladder_move(q, &(htc_scale_tape){ .move = reel_write, .ctx = &film }) == HTC_OK);
+    HOLDS(htc__ladder_move(q, &(htc_scale_tape){ .move = reel_write, .ctx = &film }, 0, 0, IDS) == HTC_OK);
     HOLDS(htc__ladder_create(NULL, q->count_max, ID_BITS, &copy) == HTC_OK);
-    HOLDS(htc__ladder_move(copy, &(htc_scale_tape){ .reads = 1, .move = reel_read, .ctx = &film }) == HTC_OK && film.at == film.len);
+    HOLDS(htc__ladder_move(copy, &(htc_scale_tape){ .reads = 1, .move = reel_read, .ctx = &film }, q->last >> ID_BITS, 0, IDS) == HTC_OK && film.at == film.len);
     htc__ladder_destroy(NULL, q);
     return copy;
 }
@@ -122,6 +123,52 @@ static void agree(htc_rng *rng, shape first, shape then, uint32_t most)
         HOLDS(htc__ladder_pop(q, &key) && key == s.key[--s.n]);
     HOLDS(!htc__ladder_pop(q, &key));
     htc__ladder_destroy(NULL, q);
+}
+
+/* Of what a checkpoint has some numbers are others: it is refused, or it is a queue, which gives as many keys as it says, none before one that it gave. */
+Test(ladder, is_sound_or_refused_whatever_is_read)
+{
+    uint64_t refused = 0, taken = 0;
+    PROPERTY (rng, 3000) {
+        shape    how = (shape)htc_rng_below(&rng, SHAPES);
+        uint32_t most = 1 + (uint32_t)htc_rng_below(&rng, 900);
+        uint64_t key = 0, now = 0;
+        ladder  *q = NULL, *copy = NULL;
+        HOLDS(htc__ladder_create(NULL, most, ID_BITS, &q) == HTC_OK);
+        for (uint32_t i = 0; i < 3 * most; i++) {
+            if (q->count == most || (q->count && htc_rng_below(&rng, 3) == 0)) {
+                HOLDS(htc__ladder_pop(q, &key));
+                now = key >> ID_BITS;
+            }
+            htc__ladder_push(q, tick_after(&rng, how, now, i) << ID_BITS | id_after(&rng, how, i));
+        }
+        film.len = film.at = 0;
+        HOLDS(htc__ladder_move(q, &(htc_scale_tape){ .move = reel_write, .ctx = &film }, now, 0, IDS) == HTC_OK);
+        htc__ladder_destroy(NULL, q);
+        for (uint64_t n = 1 + htc_rng_below(&rng, 3); n; n--) {
+            size_t   head = offsetof(ladder, rung), at = (htc_rng_below(&rng, 2) ? htc_rng_below(&rng, head) : htc_rng_below(&rng, film.len)) & ~(size_t)3;
+            uint32_t word;
+            memcpy(&word, film.data + at, sizeof word);
+            word = htc_rng_below(&rng, 2) ? (uint32_t)htc_rng_next(&rng) >> htc_rng_below(&rng, 32) : word + 1 - 2 * (uint32_t)htc_rng_below(&rng, 2);
+            memcpy(film.data + at, &word, sizeof word);
+        }
+        HOLDS(htc__ladder_create(NULL, most, ID_BITS, &copy) == HTC_OK);
+        if (htc__ladder_move(copy, &(htc_scale_tape){ .reads = 1, .move = reel_read, .ctx = &film }, now, 0, IDS) == HTC_OK) {
+            uint64_t there = copy->count, before = now << ID_BITS;
+            for (uint32_t i = 0; i < most && copy->count < most; i++, there++)
+                htc__ladder_push(copy, tick_after(&rng, how, now, i) << ID_BITS | id_after(&rng, how, i));
+            for (; there; there--) {
+                HOLDS(htc__ladder_pop(copy, &key) && key >= before && copy->chunks_used < copy->chunks);
+                before = key;
+            }
+            HOLDS(!htc__ladder_pop(copy, &key));
+            taken++;
+        } else {
+            refused++;
+        }
+        htc__ladder_destroy(NULL, copy);
+    }
+    cr_expect(getenv("HTC_TEST_SEED") || (refused > 20 && taken > 20), "%llu refused, %llu taken", (unsigned long long)refused, (unsigned long long)taken);
 }
 
 Test(ladder, agrees_with_a_sorted_array)

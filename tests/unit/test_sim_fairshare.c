@@ -76,6 +76,7 @@ static void four_bags(uint64_t cores, uint32_t policy, const uint64_t *bags, con
         cr_expect(eq(dbl, (double)u[i].makespan / 1e9, makespans[i]), "%u cores, policy %u, user %d", (unsigned)cores, policy, i);
 }
 
+/* E4 at CV 0: row 13 of the specification's section 7; examples/sim/htcaas-fig4*.ini have the rest, with mean response times and curves. */
 Test(sim_fairshare, has_the_published_makespans)
 {
     static const uint64_t small[] = { 1000, 500, 250, 100 }, large[] = { 2000, 1000, 500, 250 };
@@ -271,6 +272,25 @@ Test(sim_fairshare, has_the_systems_of_the_micro_benchmark)
     o.record_ns = 29 * HTC_MS;
     r = bag(o, 4000, 10, NULL);
     cr_expect(seconds_of(&r) >= 235 && seconds_of(&r) <= 250, "%.1f s", seconds_of(&r));
+    /* Outputs on one shared file system: one after the other, whichever task they are of. */
+    o.records = HTC_SIM_FAIRSHARE_UNRECORDED;
+    o.output_ns = 100 * HTC_MS;
+    r = bag(o, 4000, 10, NULL);
+    cr_expect(eq(dbl, seconds_of(&r), 10.1 + 400));
+    o.output_ns = HTC_MS;
+    r = bag(o, 4000, 10, NULL);
+    cr_expect(seconds_of(&r) > 140.1 && seconds_of(&r) < 1.04 * 140.1, "%.1f s", seconds_of(&r));
+}
+
+/* NT * PTE / NCU, divided by the makespan: 4000 * 10 s / 300 / 143.5 s is 92.9 %, and nobody's task waits for a human. */
+Test(sim_fairshare, has_the_efficiency_of_the_formula)
+{
+    htc_sim_fairshare_cluster cluster = { .size = sizeof cluster, .cores = 300, .service_ns = 3500 * HTC_MS, .batch = 300 };
+    htc_sim_fairshare_options o = { .clusters = &cluster, .n_clusters = 1 };
+    htc_sim_fairshare_report  r = bag(o, 4000, 10, NULL);
+    cr_expect(eq(dbl, seconds_of(&r), 143.5));
+    cr_expect(r.efficiency > 0.9291 && r.efficiency < 0.9292, "%.6f", r.efficiency);
+    cr_expect(eq(dbl, r.completed, 1));
 }
 
 /* Of jobs of their own more are held the more often jobs start and end, for good; agents are started anew. */

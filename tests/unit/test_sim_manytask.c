@@ -74,6 +74,31 @@ Test(sim_manytask, a_dispatcher_saturates_at_its_rate)
     cr_expect(r.efficiency < 0.16, "%g", r.efficiency); /* 1000 of 6400 cores */
 }
 
+static void most_busy(void *ctx, const htc_sim_manytask_sample *s)
+{
+    uint64_t *most = ctx;
+    *most = s->busy > *most ? s->busy : *most;
+}
+
+/* A dispatcher that takes 1 ms for a task keeps no more of them running than 1 ms goes into their length, and so no published run had all its cores at work;
+ * one that takes no time has. What a run needs in memory does not grow with the number of its tasks. */
+Test(sim_manytask, all_cores_are_at_work_at_once)
+{
+    const htc_sim_manytask_group g = { .size = sizeof g, .nodes = 200, .cores = 1000 };
+    uint64_t                     most = 0, bytes = 0, more = 0;
+    htc_sim_manytask_options     o = { .size = sizeof o, .groups = &g, .n_groups = 1, .tasks = 400000, .length.mean_ns = 10e9, .dispatch_ns = HTC_NEVER, .sample_ns = S, .sample = most_busy,
+                                       .ctx = &most };
+    cr_expect(eq(u64, ran(&o, NULL).scale.ended, 400000) && eq(u64, most, 200000));
+    o.tasks = 40000;
+    o.dispatch_ns = 0;
+    most = 0;
+    (void)ran(&o, NULL);
+    cr_expect(most > 9900 && most < 10010, "%llu", (unsigned long long)most);
+    cr_assert(eq(int, htc_sim_manytask_memory(&o, &bytes), HTC_OK));
+    o.tasks = UINT64_C(10000000000);
+    cr_expect(eq(int, htc_sim_manytask_memory(&o, &more), HTC_OK) && eq(u64, more, bytes));
+}
+
 /* A tree of dispatchers has as many of the lowest ones as work at once. */
 Test(sim_manytask, a_tree_goes_as_fast_as_its_root)
 {

@@ -25,7 +25,8 @@ const char calibrate_help[] =
     "usage: htc-sim calibrate [options]\n"
     "\n"
     "Measures what this machine's own store costs, in half a minute, and writes it down for the models:\n"
-    "htc-sim kvs --costs FILE. Members are started in a folder that is removed again, and asked over Unix\n"
+    "htc-sim kvs --costs FILE; of the same parts, and the start of a process, what manytask, dataflow,\n"
+    "jobs and fairshare take. Members are started in a folder that is removed again, and asked over Unix\n"
     "sockets. The machine should have nothing else to do.\n"
     "\n"
     "  --output FILE, -o FILE  where the costs are written (costs.ini; -: standard output)\n"
@@ -229,6 +230,26 @@ static void fit(calibration *c)
 
 /* ---- what is told ---- */
 
+/* What other models ask for is made of the same parts. A message between two processes that wait for one takes the whole way: it is packed, under way, wakes the
+ * other and is unpacked there. */
+static void write_others(const calibration *c, FILE *out)
+{
+    const htc_sim_kvs_options *o = &c->costs;
+    uint64_t                   ends = o->pack_ns + o->unpack_ns + o->turn_ns, message = o->latency_ns + o->wake_ns + ends, request = ends + o->service_ns;
+    uint64_t                   durable = o->commit_ns + o->write_ns + o->sync_ns, spawn = c->spawn;
+    fprintf(out, "\n[manytask]\ncost.latency = %" PRIu64 "ns  ; of a message, from one process to another\ncost.dispatch = %" PRIu64 "ns ; a request is taken and answered\n", message, request);
+    if (spawn)
+        fprintf(out, "cost.task = %" PRIu64 "ns     ; a process is started, and ends\n", spawn);
+    fprintf(out, "\n[dataflow]\ncost.latency = %" PRIu64 "ns\ncost.dispatch = %" PRIu64 "ns\ncost.store = %" PRIu64 "ns    ; of a member, for a request\n", message, request, request);
+    fprintf(out, "cost.commit = %" PRIu64 "ns   ; until a change is durable\n", durable);
+    if (spawn)
+        fprintf(out, "cost.task = %" PRIu64 "ns\n", spawn);
+    fprintf(out, "\n[jobs]\ncost.latency = %" PRIu64 "ns  ; of a message that is under way\ncost.pack = %" PRIu64 "ns     ; at its sender, and again at its receiver\n", o->latency_ns + o->wake_ns, ends / 2);
+    fprintf(out, "cost.store = %" PRIu64 "ns\n", request);
+    if (spawn)
+        fprintf(out, "cost.launch = %" PRIu64 "ns   ; at each level of the tree\n\n[fairshare]\ncluster.launch = %" PRIu64 "ns\n", spawn, spawn);
+}
+
 static void write_costs(const calibration *c, FILE *out)
 {
     const htc_sim_kvs_options *o = &c->costs;
@@ -259,8 +280,7 @@ static void write_costs(const calibration *c, FILE *out)
             "cost.bandwidth = %" PRIu64 "\n",
             name, day, 100 * (c->off - 1), o->cores, o->latency_ns, o->turn_ns, o->wake_ns, o->unpack_ns, o->pack_ns, o->service_ns, o->accept_ns, o->client_ns, o->commit_ns, o->write_ns, o->sync_ns, o->bytes,
             o->bandwidth);
-    if (c->spawn)
-        fprintf(out, "\n[fairshare]\ncluster.launch = %" PRIu64 "ns ; a process is started, and ends\n", (uint64_t)c->spawn);
+    write_others(c, out);
 }
 
 static void say_point(const calibration *c, const point *p)

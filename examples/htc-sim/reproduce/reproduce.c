@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../fuzz.h"
@@ -31,6 +32,8 @@ const char reproduce_help[] =
     "                    names\n"
     "  --jobs N, -j N    processes (as many as there are processors)\n"
     "  --memory SIZE     of all of them together (three quarters of this machine's)\n"
+    "  --keep DIR        keep there what each run has found, and do not again what is there of the same\n"
+    "                    program and settings: an interrupted command goes on\n"
     "  --plot DIR        draw curves there, with the published values\n"
     "  --report FILE     write a report in Markdown, with its pictures in the folder FILE without its\n"
     "                    ending\n"
@@ -43,9 +46,9 @@ const char reproduce_help[] =
 
 #define usage(...) usage_of("htc-sim reproduce", __VA_ARGS__)
 
-enum { LIST = 256, FROM, FULL, QUICK, LIVE, JOBS, MEMORY, PLOT, REPORT, JSON, HELP };
+enum { LIST = 256, FROM, FULL, QUICK, LIVE, JOBS, MEMORY, KEEP, PLOT, REPORT, JSON, HELP };
 static const struct option options[] = { { "list", 0, NULL, LIST },     { "from", 1, NULL, FROM },     { "full", 0, NULL, FULL }, { "quick", 0, NULL, QUICK },
-                                         { "live", 0, NULL, LIVE },     { "jobs", 1, NULL, JOBS },     { "memory", 1, NULL, MEMORY }, { "plot", 1, NULL, PLOT },
+                                         { "live", 0, NULL, LIVE },     { "jobs", 1, NULL, JOBS },     { "memory", 1, NULL, MEMORY }, { "keep", 1, NULL, KEEP }, { "plot", 1, NULL, PLOT },
                                          { "report", 1, NULL, REPORT }, { "json", 0, NULL, JSON },     { "help", 0, NULL, HELP },     { NULL, 0, NULL, 0 } };
 
 typedef struct words {
@@ -87,6 +90,9 @@ static int take(reproduction *r, words *w, int option, char *value)
         return EXIT_FINE;
     case MEMORY:
         return value_size(value, &r->memory_max) ? EXIT_FINE : usage("--memory takes bytes: 512M, 8G, not %s", value);
+    case KEEP:
+        r->keep = value;
+        return value[0] && strlen(value) < 500 ? EXIT_FINE : usage("--keep takes the name of a folder");
     case PLOT:
         r->plot = value;
         return value[0] ? EXIT_FINE : usage("--plot takes the name of a folder");
@@ -212,6 +218,10 @@ static int can_write(const reproduction *r)
         fprintf(stderr, "htc-sim: %s cannot be written: %s\n", r->report, strerror(errno));
     if (r->report && (!out || fclose(out) != 0))
         return 0;
+    if (r->keep && ((mkdir(r->keep, 0777) != 0 && errno != EEXIST) || access(r->keep, W_OK | X_OK) != 0)) {
+        fprintf(stderr, "htc-sim: nothing can be kept in %s: %s\n", r->keep, strerror(errno));
+        return 0;
+    }
     if (!r->plot || plot_folder(r->plot, &e))
         return 1;
     say_error(&e);

@@ -11,6 +11,7 @@ typedef struct reproduction {
     uint32_t     jobs;
     uint64_t     memory_max;
     const char  *plot, *report; /* a folder, a file; NULL: none */
+    const char  *keep;          /* a folder of what runs have found; NULL: none */
     int          interrupted;
 } reproduction;
 
@@ -18,6 +19,10 @@ typedef struct reproduction {
 int reproduction_run(reproduction *r);
 /* 1: this series runs in this form of the command. */
 int series_runs(const reproduction *r, const series *s);
+
+/* keep.c: what a run of the same program, settings and seed has found, pictures in the same folder included (NULL: none are drawn). 1; 0: nothing. */
+int  kept_find(const char *folder, const char *pictures, const experiment *e, const series *s, size_t point, uint64_t seed, outcome *o);
+void kept_write(const char *folder, const char *pictures, const experiment *e, const series *s, size_t point, uint64_t seed, const outcome *o);
 
 /* reproduce_say.c: on standard output. How many claims fail without a reason or have moved, or runs that failed. */
 size_t reproduction_say(const reproduction *r);

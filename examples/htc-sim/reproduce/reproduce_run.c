@@ -144,6 +144,9 @@ static void one(const void *ctx, uint64_t index, watch *w, outcome *o)
     const one_run    *at = &p->run[index];
     const experiment *e = p->r->experiment[at->experiment];
     const series     *s = &e->series[at->series];
+    const char       *pictures = s->model && s->picture && at->seed == 0 ? p->r->plot : NULL;
+    if (p->r->keep && kept_find(p->r->keep, pictures, e, s, at->point, at->seed, o))
+        return;
     o->seconds = watch_seconds();
     o->failed = s->model ? !run_model(e, s, at, p->r->plot, w, o) : !run_command(s, at->point, o);
     if (!s->model) {
@@ -151,6 +154,8 @@ static void one(const void *ctx, uint64_t index, watch *w, outcome *o)
         o->done = 1;
     }
     o->done = o->done && !o->failed;
+    if (p->r->keep && o->done)
+        kept_write(p->r->keep, pictures, e, s, at->point, at->seed, o);
 }
 
 /* ---- what came of them ---- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const micro_outputs[] = { "local", "shared" };
 const char *const micro_systems[] = { "batch", "db", "nodb", "baseline" };
 enum { BATCH, DB, NODB, BASELINE };
 
@@ -17,6 +18,8 @@ static const setting table[] = {
     { "micro.tasks", SET_COUNT, "4000", 1, 1e12, "a number from 1 to 10^12" },
     { "micro.length", SET_LAW, "10s", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
     { "micro.cores", SET_COUNT, "300", 1, 1073741824, "a number from 1 to 1073741824" },
+    { "micro.output", SET_CHOICE, "local", 0, 0, "local|shared" }, /* in the order of micro_outputs */
+    { "shared.write", SET_SPAN, "10ms", 0, 0, "a span" },
     { "first.service", SET_SPAN, "100ms", 0, 0, "a span" },
     { "first.hold_rate", SET_REAL, "0.0005", 0, 1, "a number from 0 to 1" },
     { "first.hold", SET_REAL, "0", 0, 1, "a number from 0 to 1" },
@@ -40,6 +43,7 @@ static int make(micro *m, const settings *s, uint64_t seed)
     fairshare            *f = m->run = calloc(1, sizeof *f);
     htc_scale_law         length = settings_law(s, "micro.length");
     m->system = settings_choice(s, "micro.system");
+    m->output = settings_choice(s, "micro.output");
     m->tasks = settings_count(s, "micro.tasks");
     m->cores = settings_count(s, "micro.cores");
     m->length_s = length.mean_ns / 1e9;
@@ -68,7 +72,8 @@ static int make(micro *m, const settings *s, uint64_t seed)
                                               .n_jobs = 1, .clusters = f->clusters, .n_clusters = 1, .tick_ns = settings_span(s, "sim.tick"),
                                               .launch_ns = settings_span(s, "agent.launch"), .pull_ns = settings_span(s, "agent.pull"), .direct = m->system == BASELINE,
                                               .records = records[m->system], .record_ns = settings_span(s, m->system == DB ? "db.update" : "db.commit"),
-                                              .sync_ns = settings_span(s, "db.sync"), .held_ns = settings_span(s, "agent.held") };
+                                              .sync_ns = settings_span(s, "db.sync"), .held_ns = settings_span(s, "agent.held"),
+                                              .output_ns = m->output ? settings_span(s, "shared.write") : 0 };
     return 1;
 }
 
@@ -149,6 +154,8 @@ static const model_option options[] = {
     { "tasks", "N", "micro.tasks", "in the bag (4000)" },
     { "cores", "N", "micro.cores", "of the cluster (300)" },
     { "length", "LAW", "micro.length", "of each task (10s)" },
+    { "output", "NAME", "micro.output", "of each task: local, on the node, or shared, on one file system for all (local)" },
+    { "write", "SPAN", "shared.write", "what an output takes the shared file system, which takes one after the other (10ms)" },
     { "service", "SPAN", "first.service", "what a job takes the batch system (100ms)" },
     { "hold-rate", "P", "first.hold_rate", "probability that a job is held, for each job that started or ended in the last second (0.0005)" },
     { "hold", "P", "first.hold", "and in any case (0)" },

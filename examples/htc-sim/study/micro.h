@@ -8,11 +8,12 @@
 typedef struct micro {
     fairshare *run;
     uint32_t   system; /* in the order of micro_systems */
+    uint32_t   output; /* in the order of micro_outputs */
     uint64_t   tasks, cores;
     double     length_s; /* of a task, on average */
 } micro;
 
-extern const char *const micro_systems[];
+extern const char *const micro_systems[], *const micro_outputs[];
 
 /* What a run comes to by the paper's equation 2; cores: that can be of use, at most one a task. */
 typedef struct micro_figures {

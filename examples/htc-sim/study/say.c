@@ -65,6 +65,31 @@ static void json_row(const study *y, const outcome *outcomes, size_t combination
     putchar('}');
 }
 
+/* A line with names, and one for each combination. No field needs quotes: values that vary were told with commas between them. */
+static void csv_table(const study *y, const outcome *outcomes, double *room)
+{
+    const measure *measures = y->model->measures;
+    estimate       e;
+    for (size_t k = 0; k < y->n_vary; k++)
+        printf("%s,", y->vary[k].key);
+    printf("runs");
+    for (size_t m = 0; measures[m].name; m++)
+        if (study_shows(y, measures[m].name))
+            printf(",%s,%s_half", measures[m].name, measures[m].name);
+    for (size_t i = 0; i < y->combinations; i++) {
+        putchar('\n');
+        for (size_t k = 0; k < y->n_vary; k++)
+            printf("%s,", study_value(y, i, k));
+        printf("%zu", estimate_at(y, outcomes, i, 0, room, &e));
+        for (size_t m = 0; measures[m].name; m++)
+            if (study_shows(y, measures[m].name) && estimate_at(y, outcomes, i, m, room, &e) > 0)
+                printf(",%.6f,%.6f", e.mean, e.half);
+            else if (study_shows(y, measures[m].name)) /* it was interrupted before */
+                printf(",,");
+    }
+    putchar('\n');
+}
+
 /* Its columns on a terminal. */
 static int cell(const study *y, const outcome *outcomes, size_t combination, size_t m, double *room, char text[64])
 {
@@ -162,6 +187,8 @@ void say_table(const study *y, const outcome *outcomes)
         for (size_t i = 0; i < y->combinations; i++)
             json_row(y, outcomes, i, room);
         printf("]}\n");
+    } else if (y->csv) {
+        csv_table(y, outcomes, room);
     } else {
         text_table(y, outcomes, room);
     }

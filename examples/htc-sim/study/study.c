@@ -180,7 +180,7 @@ static void run_one(const void *ctx, uint64_t index, watch *w, outcome *o)
 
 static int run_many(const study *y)
 {
-    pool     runs = { .n = y->combinations * y->seeds, .jobs = y->jobs, .memory_max = settings_size(y->base, "sim.memory"), .quiet = y->json, .one = run_one, .ctx = y };
+    pool     runs = { .n = y->combinations * y->seeds, .jobs = y->jobs, .memory_max = settings_size(y->base, "sim.memory"), .quiet = y->json || y->csv, .one = run_one, .ctx = y };
     outcome *all = calloc(y->combinations * y->seeds, sizeof *all);
     if (!all) {
         fprintf(stderr, "htc-sim: no memory for so many runs\n");
@@ -225,7 +225,7 @@ int study_command(int argc, char **argv)
     study y;
     int   done, ends = study_options_read(argc, argv, &y, &done);
     if (!done)
-        ends = y.combinations * y.seeds == 1 && y.n_vary == 0 ? run_once(&y) : run_many(&y);
+        ends = y.combinations * y.seeds == 1 && y.n_vary == 0 && !y.csv ? run_once(&y) : run_many(&y);
     study_options_free(&y);
     return ends;
 }

@@ -24,7 +24,7 @@ typedef struct study {
     size_t      n_vary, combinations; /* combinations: of values */
     uint64_t    seed, seeds;          /* the first one, and how many */
     uint32_t    jobs;                 /* processes */
-    int         json;
+    int         json, csv; /* of both at most one */
     const char *measures; /* columns of the table, with commas between them; NULL: all */
     const char *plot; /* a folder; NULL: nothing is drawn */
     const char *resume, *checkpoint; /* files; NULL: none */

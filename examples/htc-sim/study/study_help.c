@@ -31,7 +31,9 @@ static const struct {
     { NOT_RESUMED, "  --vary KEY=LIST     run for each value: A,B,C, or A..B:xN (times N), or A..B:+N (plus N); may be\n"
                    "                      repeated\n"
                    "  --seeds A..B        run with each seed, and tell means with 95 % intervals\n"
-                   "  --measures A,B,C    columns of the table of many runs (all)\n" },
+                   "  --measures A,B,C    columns of the table of many runs (all)\n"
+                   "  --csv               that table as comma-separated values, also of one run: of each measure the\n"
+                   "                      mean and, as NAME_half, half of the interval\n" },
     { ANY_RUN, "  --jobs N, -j N      processes for many runs, threads of one (as many as there are processors)\n"
                "  --plot DIR          write there the course of a run as CSV and SVG\n" },
     { WITH_CHECKPOINT, "  --checkpoint FILE   write there a run that is interrupted, and every ten minutes; htc-sim resume\n"

@@ -12,12 +12,13 @@
 #include "study_command.h"
 #include "values.h"
 
-enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, MEASURES, COSTS, STOP_AFTER, KEYS };
+enum { SET = 256, VARY, SEEDS, JOBS, PLOT, CHECKPOINT, CONFIG, JSON, HELP, SEED, MEMORY, POLICY_FROM, MEASURES, COSTS, STOP_AFTER, CSV, KEYS };
 
 static const struct option common[] = { { "set", 1, NULL, SET },       { "vary", 1, NULL, VARY },     { "seeds", 1, NULL, SEEDS }, { "jobs", 1, NULL, JOBS },
                                         { "plot", 1, NULL, PLOT },     { "checkpoint", 1, NULL, CHECKPOINT }, { "config", 1, NULL, CONFIG }, { "json", 0, NULL, JSON },
                                         { "help", 0, NULL, HELP },     { "seed", 1, NULL, SEED },     { "memory", 1, NULL, MEMORY }, { "policy-from", 1, NULL, POLICY_FROM }, { "measures", 1, NULL, MEASURES },
-                                        { "costs", 1, NULL, COSTS },     { "stop-after", 1, NULL, STOP_AFTER } };
+                                        { "costs", 1, NULL, COSTS },     { "stop-after", 1, NULL, STOP_AFTER },
+                                        { "csv", 0, NULL, CSV } };
 #define COMMON      (sizeof common / sizeof *common)
 #define OPTIONS_MAX 512
 
@@ -225,6 +226,9 @@ static int take(study *y, int option, char *value)
     case JSON:
         y->json = 1;
         return EXIT_FINE;
+    case CSV:
+        y->csv = 1;
+        return EXIT_FINE;
     case COSTS:
         return take_costs(y, value);
     case SEED:
@@ -386,6 +390,8 @@ int study_options_read(int argc, char **argv, study *y, int *done)
         ends = usage("a checkpoint is of one run: without --vary and --seeds");
     if (ends == EXIT_FINE && y->stop_after && (y->n_vary || y->seeds > 1))
         ends = usage("--stop-after is of one run: without --vary and --seeds");
+    if (ends == EXIT_FINE && y->csv && (y->json || y->checkpoint || y->stop_after))
+        ends = usage("--csv writes the table of whole runs: without --json, --checkpoint and --stop-after, and not of htc-sim resume");
     htc_error e;
     if (ends == EXIT_FINE && y->plot && !plot_folder(y->plot, &e)) { /* now, and not after hours */
         say_error(&e);

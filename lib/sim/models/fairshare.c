@@ -275,7 +275,6 @@ static void task_ends(fair *m, uint32_t c, fair_job *job)
 {
     fair_user *user = &m->user[job->user];
     uint64_t   now = htc_scale_now(m->scale);
-    htc_scale_end(m->scale);
     m->now.running--;
     m->now.left--;
     user->ended++;
@@ -330,7 +329,18 @@ static void agent_cancelled(fair *m, uint32_t c, uint32_t u)
 static void core_event(fair *m, uint32_t c)
 {
     uint32_t word = m->core[c], state = word & FAIR_STATE, number = word & ~FAIR_STATE;
-    int      attempt = state == FAIR_DYING || state == FAIR_MISSED;
+    if (state == FAIR_WRITES) { /* its task has ended at last */
+        word = number;
+        state = 0;
+    } else if (!state) {
+        htc_scale_end(m->scale);
+    }
+    if (!(m->core[c] & FAIR_STATE) && m->output) {
+        m->core[c] = FAIR_WRITES | word;
+        htc_scale_at(m->scale, htc_scale_now(m->scale) + htc__fair_written(m), c);
+        return;
+    }
+    int attempt = state == FAIR_DYING || state == FAIR_MISSED;
     if (state == FAIR_OTHERS) {
         htc__fair_others_end(m, c);
         return;

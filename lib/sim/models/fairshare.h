@@ -3,6 +3,7 @@
 #define HTC_SIM_MODELS_FAIRSHARE_H
 
 #include "htcsched/sim_fairshare.h"
+#include "roles/batch/first_level.h"
 #include "sim/scale/draw.h"
 
 #define FAIR_NONE UINT32_MAX /* no job */
@@ -17,6 +18,7 @@
 #define FAIR_DYING    (UINT32_C(5) << 28) /* an attempt: the agent will die in it */
 #define FAIR_MISSED   (UINT32_C(6) << 28) /* an attempt: the agent has died, and nobody knows yet */
 #define FAIR_OTHERS   (UINT32_C(7) << 28) /* a job of other users */
+#define FAIR_WRITES   (UINT32_C(8) << 28) /* a job: the output of its task is being written */
 
 typedef struct fair_user {
     uint32_t first, last; /* jobs with tasks that wait, in the order of arrival; FAIR_NONE: there are none */
@@ -54,23 +56,19 @@ typedef struct fair_attempt {
     uint64_t begun;     /* tick */
 } fair_attempt;
 
-#define FAIR_SLOTS 16 /* of the last second */
-
 typedef struct fair_cluster {
     uint64_t          base, cores, free;
     uint32_t          free_core, batch; /* free_core: the first of those that are free */
-    double            speed, hold, hold_rate;
-    uint64_t          service, ready;                /* ticks; ready: its batch system has started the last job that it was given */
+    double            speed;
+    htc__first_level  system;                        /* its batch system; in ticks */
     uint64_t          division, taken;               /* the job that more agents may join: of this division, and how many it has */
     uint64_t          starts;                        /* and when it starts */
     uint32_t          joined, verdict;               /* of this user; verdict: the last job that has started was held */
-    uint64_t          verdict_at, verdicts;          /* tick + 1 */
-    uint64_t          slot;                          /* the slot of the last second that was written last */
-    uint32_t          recent[FAIR_SLOTS];            /* jobs that have started or ended */
+    uint64_t          verdict_at;                    /* tick + 1 */
     uint64_t          others_first, others, others_waiting, others_came, others_begun; /* others: that have a core */
     htc__scale_drawer life, others_gap, others_length;
     uint64_t          lives;                         /* that were drawn */
-    uint64_t          agents, jobs, held, died, ended, work, lost;
+    uint64_t          agents, held, died, ended, work, lost;
 } fair_cluster;
 
 typedef struct fair {
@@ -79,7 +77,7 @@ typedef struct fair {
     htc_allot_options         allot;
     htc_scale                *scale;
     uint64_t                  launch, pull, leave, gap, sample; /* ticks */
-    uint64_t                  record, sync, held, lost, second, weigh; /* ticks */
+    uint64_t                  record, sync, held, lost, weigh, output; /* ticks */
     uint32_t                  weigh_id;                         /* with gamma */
     int                       may_die, have_others;             /* in some cluster */
     uint64_t                 *priority, *weighed;               /* with gamma: one for each view */
@@ -109,6 +107,7 @@ typedef struct fair {
         uint64_t attempts;                  /* that were ever used */
         uint64_t others;                    /* cores of other users */
         uint64_t recorded;                  /* when the server has written what it was given */
+        uint64_t written;                   /* and when the shared file system has */
         uint64_t held;                      /* tasks, for good */
         uint64_t free, views, arrived;
         uint64_t tasks, queued, running, left; /* tasks: of all jobs; left: of these, that have not ended */
@@ -165,6 +164,7 @@ void          htc__fair_others_end(fair *m, uint32_t core);
 void          htc__fair_others_begin(fair *m);
 uint64_t      htc__fair_life(fair *m, fair_cluster *k); /* ticks until an agent dies, drawn; UINT64_MAX: it does not */
 uint64_t      htc__fair_recorded(fair *m);              /* ticks until a record that is asked for now is written */
+uint64_t      htc__fair_written(fair *m);               /* and until an output is that a shared file system is given */
 
 /* Weights are made anew. */
 static inline int htc__fair_weighs(const htc_sim_fairshare_options *o)

@@ -39,11 +39,10 @@ static fair_cluster *best(const fair *m)
 
 uint32_t htc__fair_roomiest(const fair *m)
 {
-    size_t found = 0;
-    for (size_t i = 1; i < m->options.n_clusters; i++)
-        if (m->cluster[i].free > m->cluster[found].free)
-            found = i;
-    return (uint32_t)found;
+    htc__cluster_now now[HTC_SIM_FAIRSHARE_CLUSTERS_MAX];
+    for (size_t i = 0; i < m->options.n_clusters; i++)
+        now[i] = (htc__cluster_now){ .free = m->cluster[i].free };
+    return (uint32_t)htc__cluster_pick(now, m->options.n_clusters, HTC__METRIC_FREE_CORES);
 }
 
 static uint32_t take_core(fair *m, fair_cluster *k)
@@ -56,13 +55,9 @@ static uint32_t take_core(fair *m, fair_cluster *k)
     return c;
 }
 
-/* It is given a job, and starts it after those that it was given before. */
 static uint64_t serve(fair *m, fair_cluster *k)
 {
-    uint64_t now = htc_scale_now(m->scale);
-    k->ready = (k->ready > now ? k->ready : now) + k->service;
-    k->jobs++;
-    return k->ready;
+    return htc__first_level_serve(&k->system, htc_scale_now(m->scale));
 }
 
 int htc__fair_submit(fair *m, uint32_t user, uint32_t where, uint32_t *core, uint64_t *starts)
@@ -85,46 +80,22 @@ int htc__fair_submit(fair *m, uint32_t user, uint32_t where, uint32_t *core, uin
 
 /* ---- jobs that are held ---- */
 
-static uint64_t slot_of(const fair *m)
-{
-    return htc_scale_now(m->scale) / m->second * FAIR_SLOTS + htc_scale_now(m->scale) % m->second * FAIR_SLOTS / m->second;
-}
-
-static void forget_old(const fair *m, fair_cluster *k)
-{
-    uint64_t slot = slot_of(m), gone = slot - k->slot;
-    for (uint64_t i = 1; i <= (gone < FAIR_SLOTS ? gone : FAIR_SLOTS); i++)
-        k->recent[(k->slot + i) % FAIR_SLOTS] = 0;
-    k->slot = slot;
-}
-
 void htc__fair_noted(fair *m, fair_cluster *k)
 {
-    if (k->hold_rate > 0) {
-        forget_old(m, k);
-        k->recent[k->slot % FAIR_SLOTS]++;
-    }
+    htc__first_level_noted(&k->system, htc_scale_now(m->scale));
 }
 
 /* Of a batch all agents start at one tick, and have one fate. */
 int htc__fair_held(fair *m, fair_cluster *k)
 {
-    uint64_t now = htc_scale_now(m->scale), recent = 0;
-    if (!(k->hold > 0) && !(k->hold_rate > 0))
+    uint64_t now = htc_scale_now(m->scale);
+    if (!htc__first_level_may_hold(&k->system))
         return 0;
-    if (k->batch > 1 && k->verdict_at == now + 1) {
-        k->held += k->verdict;
-        return (int)k->verdict;
+    if (k->batch <= 1 || k->verdict_at != now + 1) {
+        k->verdict = (uint32_t)htc__first_level_holds(&k->system, now, draw(m, k, DRAW_HOLD, k->system.verdicts));
+        k->verdict_at = now + 1;
     }
-    forget_old(m, k);
-    for (int i = 0; i < FAIR_SLOTS; i++)
-        recent += k->recent[i];
-    double p = k->hold + k->hold_rate * (double)recent;
-    k->verdict = (double)(draw(m, k, DRAW_HOLD, k->verdicts++) >> 11) * 0x1p-53 < p;
-    k->verdict_at = now + 1;
     k->held += k->verdict;
-    if (!k->verdict)
-        htc__fair_noted(m, k);
     return (int)k->verdict;
 }
 
@@ -214,4 +185,11 @@ uint64_t htc__fair_recorded(fair *m)
         return m->sync - now % m->sync + m->record;
     m->now.recorded = (m->now.recorded > now ? m->now.recorded : now) + m->record;
     return m->now.recorded - now;
+}
+
+uint64_t htc__fair_written(fair *m)
+{
+    uint64_t now = htc_scale_now(m->scale);
+    m->now.written = (m->now.written > now ? m->now.written : now) + m->output;
+    return m->now.written - now;
 }

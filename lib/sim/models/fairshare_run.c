@@ -184,20 +184,20 @@ static htc__scale_drawer drawer(const fair *m, const htc_scale_law *law)
 static void fill_clusters(fair *m)
 {
     const htc_sim_fairshare_options *o = &m->options;
-    uint64_t                         base = 0;
+    uint64_t                         base = 0, second = ticks(m, HTC_SECOND) ? ticks(m, HTC_SECOND) : 1;
     m->record = ticks(m, o->record_ns);
+    m->output = ticks(m, o->output_ns);
     m->sync = ticks(m, o->sync_ns) ? ticks(m, o->sync_ns) : 1;
     m->held = ticks(m, o->held_ns);
     m->lost = ticks(m, o->lost_ns);
-    m->second = ticks(m, HTC_SECOND) ? ticks(m, HTC_SECOND) : 1;
     m->have_others = have_others(o);
     m->weigh = ticks(m, o->weigh_ns) ? ticks(m, o->weigh_ns) : 1;
     m->weigh_id = (uint32_t)(o->cores + FAIR_IDS + (m->have_others ? o->n_clusters : 0));
     for (size_t i = 0; i < o->n_clusters; i++) {
         htc_sim_fairshare_cluster c = htc__fair_cluster_at(o, i);
         htc_scale_law             life = { HTC_SCALE_EXPONENTIAL, 0, (double)c.life_ns, 0 };
-        m->cluster[i] = (fair_cluster){ .base = base, .cores = c.cores, .free = c.cores, .free_core = (uint32_t)base, .batch = c.batch, .speed = c.speed, .hold = c.hold,
-                                        .hold_rate = c.hold_rate, .service = ticks(m, c.service_ns), .division = UINT64_MAX, .life = drawer(m, &life), .others_first = c.others,
+        m->cluster[i] = (fair_cluster){ .base = base, .cores = c.cores, .free = c.cores, .free_core = (uint32_t)base, .batch = c.batch, .speed = c.speed,
+                                        .system = { .hold = c.hold, .hold_rate = c.hold_rate, .service = ticks(m, c.service_ns), .second = second }, .division = UINT64_MAX, .life = drawer(m, &life), .others_first = c.others,
                                         .others_gap = drawer(m, &c.others_gap), .others_length = drawer(m, &c.others_length) };
         m->may_die |= c.life_ns > 0;
         for (uint64_t at = base; at < base + c.cores; at++)
@@ -292,7 +292,7 @@ static uint64_t print_of(const fair *m)
 {
     const htc_sim_fairshare_options *o = &m->options;
     uint64_t numbers[] = { o->cores, o->policy, o->min_agents, o->n_users, o->n_jobs, m->launch, m->pull, m->leave, m->gap, m->sample,
-                           o->n_clusters, o->choice, o->direct, o->records, o->estimated, m->record, m->sync, m->held, m->lost, m->weigh };
+                           o->n_clusters, o->choice, o->direct, o->records, o->estimated, m->record, m->sync, m->held, m->lost, m->weigh, m->output };
     uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
     for (size_t i = 0; i < o->n_users; i++)
         print = htc_hash64((htc_bytes){ &m->user[i].weight, sizeof m->user[i].weight }, print + m->user[i].fixed);
@@ -370,7 +370,7 @@ static void tell_clusters(const fair *m)
     htc_sim_fairshare_cluster_result *results = m->options.cluster_results;
     for (size_t i = 0; results && i < m->options.n_clusters; i++) {
         const fair_cluster *k = &m->cluster[i];
-        results[i] = (htc_sim_fairshare_cluster_result){ .agents = k->agents, .jobs = k->jobs, .held = k->held, .died = k->died, .tasks = k->ended,
+        results[i] = (htc_sim_fairshare_cluster_result){ .agents = k->agents, .jobs = k->system.jobs, .held = k->held, .died = k->died, .tasks = k->ended,
                                                          .others = k->others_begun, .work_s = seconds(m, k->work), .lost_s = seconds(m, k->lost) };
     }
 }
@@ -403,7 +403,7 @@ static void tell(const fair *m, htc_sim_fairshare_report *r)
         r->died += k->died;
         r->lost_s += seconds(m, k->lost);
     }
-    if (m->options.direct) /* the engine has heard of a task when it began */
+    if (m->options.direct || m->output) /* the engine has heard of a task when it began, and of its end before its output was there */
         r->scale.makespan = direct_makespan(m) * m->options.tick_ns;
     r->completed = r->scale.ended ? (double)r->scale.ended / (double)(m->options.direct ? r->scale.submitted + m->now.held : r->scale.submitted) : 0;
     double span = (double)r->scale.makespan / 1e9;

@@ -326,11 +326,91 @@ int htc__ladder_refill(ladder *q)
     return 1;
 }
 
-/* ---- a checkpoint ---- */
+/* ---- a checkpoint ----
+ *
+ * What is read may be anybody's: each number that a push or a pop relies on is looked at. A chunk that was seen in one list has this bit, so that none is
+ * in two and no list is a circle. */
 
-static int list_is_sound(const ladder *q, const ladder_list *list)
+#define SEEN (UINT32_C(1) << 31)
+
+typedef struct audit {
+    ladder  *q;
+    uint64_t least, first_id, ids; /* of keys: none is less; and their ids */
+    uint64_t keys, chunks;         /* seen */
+} audit;
+
+static int key_is_sound(audit *a, uint64_t key)
 {
-    return list->head <= q->chunks_used && list->count <= q->count && !list->head == !list->count;
+    a->keys++;
+    return key >= a->least && key <= LADDER_KEY_MAX && (key & a->q->id_mask) - a->first_id < a->ids;
+}
+
+/* All chunks but the first are full, and its keys lie between two. */
+static int list_is_sound(audit *a, const ladder_list *list, uint64_t first, uint64_t last)
+{
+    ladder  *q = a->q;
+    uint64_t count = 0;
+    for (uint32_t c = list->head; c;) {
+        if (c > q->chunks_used || q->chunk[c].n & SEEN || !q->chunk[c].n || q->chunk[c].n > LADDER_CHUNK || (c != list->head && q->chunk[c].n != LADDER_CHUNK))
+            return 0;
+        for (uint32_t i = 0; i < q->chunk[c].n; i++)
+            if (!key_is_sound(a, q->chunk[c].key[i]) || q->chunk[c].key[i] < first || q->chunk[c].key[i] > last)
+                return 0;
+        count += q->chunk[c].n;
+        q->chunk[c].n |= SEEN;
+        a->chunks++;
+        c = q->chunk[c].next;
+    }
+    return count == list->count;
+}
+
+/* Keys from its limit on that are below `end` have a bucket in it. */
+static int rung_is_sound(audit *a, const ladder_rung *r, uint64_t limit, uint64_t end)
+{
+    if (r->shift > 62 || !r->buckets || r->buckets > LADDER_FAN || r->current > r->buckets || r->base > LADDER_KEY_MAX || limit < r->base || !end ||
+        (limit - r->base) >> r->shift < r->current || (limit - r->base) >> r->shift > r->buckets || (LADDER_KEY_MAX - r->base) >> r->shift < r->buckets - 1 || (end - 1 >= r->base && (end - 1 - r->base) >> r->shift >= r->buckets))
+        return 0;
+    for (uint32_t k = r->current; k < r->buckets; k++) {
+        uint64_t first = r->base + ((uint64_t)k << r->shift), last = first + (UINT64_C(1) << r->shift) - 1;
+        if (r->list[k].head && !list_is_sound(a, &r->list[k], first, last < end ? last : end - 1))
+            return 0;
+        if (!r->list[k].head && r->list[k].count)
+            return 0;
+    }
+    return 1;
+}
+
+static int front_is_sound(audit *a)
+{
+    const ladder *q = a->q;
+    uint64_t      end = q->rungs && q->limit[q->rungs - 1] < q->top_start ? q->limit[q->rungs - 1] : q->top_start;
+    for (uint32_t i = 0; i < q->bottom_n; i++)
+        if (!key_is_sound(a, q->bottom[i]) || q->bottom[i] >= end || (i && q->bottom[i] > q->bottom[i - 1]))
+            return 0;
+    for (uint32_t i = 0; i < q->side_n; i++)
+        if (!key_is_sound(a, q->side[i]) || q->side[i] >= end || (i && q->side[i] < q->side[(i - 1) / 4]))
+            return 0;
+    return 1;
+}
+
+static int is_sound(audit *a)
+{
+    ladder  *q = a->q;
+    uint64_t end = q->top_start;
+    if (q->top_start > LADDER_KEY_MAX + 1 || (q->last & ~q->id_mask) > a->least || !list_is_sound(a, &q->top, q->top_start > q->top_min ? q->top_start : q->top_min, q->top_max) ||
+        (!q->top.count && (q->top_min != UINT64_MAX || q->top_max)) || !front_is_sound(a))
+        return 0;
+    for (uint32_t i = 0; i < q->rungs; i++) { /* the end of the last bucket may be beyond what the rung divides */
+        if (!rung_is_sound(a, &q->rung[i], q->limit[i], end))
+            return 0;
+        end = q->limit[i] < end ? q->limit[i] : end;
+    }
+    for (uint32_t c = q->chunk_free; c; c = q->chunk[c].next, a->chunks++) {
+        if (c > q->chunks_used || q->chunk[c].n & SEEN)
+            return 0;
+        q->chunk[c].n |= SEEN;
+    }
+    return a->keys == q->count && a->chunks == q->chunks_used;
 }
 
 static htc_status move_rungs(ladder *q, const htc_scale_tape *tape)
@@ -339,27 +419,29 @@ static htc_status move_rungs(ladder *q, const htc_scale_tape *tape)
     for (uint32_t i = 0; i < q->rungs && status == HTC_OK; i++) {
         ladder_rung *r = &q->rung[i];
         status = tape->move(tape->ctx, r, offsetof(ladder_rung, list));
-        if (status == HTC_OK && (r->buckets > LADDER_FAN || r->current > r->buckets || r->shift > 63))
+        if (status == HTC_OK && r->buckets > LADDER_FAN)
             return HTC_ECORRUPT;
         if (status == HTC_OK)
             status = tape->move(tape->ctx, r->list, r->buckets * sizeof *r->list);
-        for (uint32_t k = r->current; k < r->buckets && status == HTC_OK; k++)
-            status = list_is_sound(q, &r->list[k]) ? HTC_OK : HTC_ECORRUPT;
     }
     return status;
 }
 
-htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape)
+htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape, uint64_t tick, uint64_t first_id, uint64_t ids)
 {
     htc_status status = tape->move(tape->ctx, q, offsetof(ladder, rung));
-    if (status == HTC_OK && (q->count > q->count_max || q->rungs > LADDER_RUNGS || q->bottom_n > LADDER_SORTED || q->side_n > LADDER_SIDE ||
-                             q->chunks_used >= q->chunks || q->chunk_free > q->chunks_used || !list_is_sound(q, &q->top)))
+    if (status == HTC_OK &&
+        (q->count > q->count_max || q->rungs > LADDER_RUNGS || q->bottom_n > LADDER_SORTED || q->side_n > LADDER_SIDE || q->chunks_used >= q->chunks))
         status = HTC_ECORRUPT;
     if (status == HTC_OK)
         status = move_rungs(q, tape);
     if (status == HTC_OK)
         status = tape->move(tape->ctx, q->chunk + 1, q->chunks_used * sizeof *q->chunk);
-    for (uint32_t c = 1; c <= q->chunks_used && status == HTC_OK && tape->reads; c++)
-        status = q->chunk[c].next <= q->chunks_used && q->chunk[c].n <= LADDER_CHUNK ? HTC_OK : HTC_ECORRUPT;
-    return status;
+    if (status != HTC_OK || !tape->reads)
+        return status;
+    audit a = { .q = q, .least = tick <= LADDER_KEY_MAX / (q->id_mask + 1) ? tick * (q->id_mask + 1) : UINT64_MAX, .first_id = first_id, .ids = ids };
+    int   sound = is_sound(&a);
+    for (uint32_t c = 1; c <= q->chunks_used; c++)
+        q->chunk[c].n &= ~SEEN;
+    return sound ? HTC_OK : HTC_ECORRUPT;
 }

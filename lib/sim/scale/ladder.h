@@ -65,8 +65,9 @@ uint64_t htc__ladder_memory(uint64_t count_max);
 /* Empty; id_bits: low bits of a key that are its id. HTC_ENOMEM. count_max below 2^32. */
 htc_status htc__ladder_create(const htc_env *env, uint64_t count_max, uint32_t id_bits, ladder **out);
 void       htc__ladder_destroy(const htc_env *env, ladder *q);
-/* Write all that is pending, or read it into a queue for as many events and bits. HTC_ECORRUPT, after which it is good for destroy alone; what the tape answers. */
-htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape);
+/* Write all that is pending, or read it into a queue for as many events and bits: of so many ids from the first one on, and no tick before this one. HTC_ECORRUPT, after
+ * which it is good for destroy alone; what the tape answers. */
+htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape, uint64_t tick, uint64_t first_id, uint64_t ids);
 
 int      htc__ladder_refill(ladder *q);    /* the bottom is filled; 0: nothing is pending */
 void     htc__ladder_side_put(ladder *q, uint64_t key);

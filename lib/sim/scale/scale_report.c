@@ -24,8 +24,10 @@ htc_status htc_scale_move(htc_scale *s, const htc_scale_tape *tape)
         status = HTC_EFORMAT;
     for (uint32_t i = 0; i < r->parts && status == HTC_OK; i++) { /* between two windows nothing waits in an outbox */
         status = t.move(t.ctx, &r->part[i].now, offsetof(struct htc_scale, apart) - offsetof(struct htc_scale, now));
+        if (status == HTC_OK && r->part[i].now > r->part[i].tick_max)
+            status = HTC_ECORRUPT;
         if (status == HTC_OK)
-            status = htc__ladder_move(r->part[i].queue, &t);
+            status = htc__ladder_move(r->part[i].queue, &t, r->part[i].now, r->part[i].first_id, r->part[i].ids);
     }
     return status;
 }
