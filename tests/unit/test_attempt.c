@@ -327,6 +327,26 @@ Test(attempt, tries_staging_again)
     }
 }
 
+/* What a heartbeat says of it decides whether it is charged when it is given back: it runs from its start on, and was running still when it is returned. */
+Test(attempt, is_said_to_run_when_its_process_does)
+{
+    for (int started = 0; started <= 1; started++) {
+        rig r;
+        begin(&r, 0);
+        cr_expect(eq(int, htc__attempt_told(&r.t), HTC_HELD_WAITING));
+        bring_to(&r, ATTEMPT_RUNNING);
+        cr_expect(eq(int, htc__attempt_told(&r.t), HTC_HELD_WAITING), "it waits for a slot at the host");
+        if (started) {
+            cr_assert(htc__attempt_started(&r.h, &r.t));
+            cr_expect(eq(int, htc__attempt_told(&r.t), HTC_HELD_RUNNING));
+        }
+        answer(&r, started ? HTC_EIO : HTC_AGAIN, NULL);
+        cr_assert(eq(int, r.t.phase, ATTEMPT_RETURNED));
+        cr_expect(eq(int, htc__attempt_told(&r.t), started ? HTC_HELD_RUNNING : HTC_HELD_WAITING));
+        finish(&r);
+    }
+}
+
 /* "Scratch full" of HTCaaS, failure handling: the task is given back at once, and the node is left. */
 Test(attempt, a_full_scratch_gives_the_task_back)
 {

@@ -153,7 +153,7 @@ Test(gateway_agents, a_site_with_a_full_disk_is_marked)
     cr_expect(eq(int, (int)count_of(p, id, "done"), 2));
 }
 
-/* A task that runs is given back for nothing twice. Then each time is a failed attempt, also after a restart; one that has not begun is never charged. */
+/* A task that runs, or stores what it left, is given back for nothing twice. Then each time is a failed attempt; one that has not begun is never charged. */
 Test(gateway_agents, a_task_that_fills_each_disk_fails)
 {
     uint32_t    p = operator_peer();
@@ -165,9 +165,15 @@ Test(gateway_agents, a_task_that_fills_each_disk_fails)
         htc_buf b;
         cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS), "round %u", n);
         if (n > 3) { /* the first three have not begun */
+            static htc_heartbeat beat;
             htc_buf_init(&b, NULL, 0);
             htc_started_write(&b, &(htc_started){ .agent = h.id, .attempt = at });
             rig_say(&r, h.peer, &b);
+            if (n % 2) { /* it has ended, and its outputs cannot be stored */
+                beat = (htc_heartbeat){ .agent = h.id, .seq = 1, .held = { .count = 1, .held = { { at, HTC_HELD_STAGING_OUT } } } };
+                htc_heartbeat_write(&b, &beat);
+                rig_say(&r, h.peer, &b);
+            }
             htc_buf_free(&b);
             rig_pass(&r, HTC_SECOND);
         }

@@ -58,7 +58,7 @@ static const struct {
     [ATTEMPT_STAGING_OUT] = { HTC_HELD_STAGING_OUT, 1, 1, 1 },
     [ATTEMPT_PAUSED_OUT]  = { HTC_HELD_STAGING_OUT, 1, 1, 1 },
     [ATTEMPT_ENDED]       = { HTC_HELD_REPORTING,   0, 0, 1 },
-    [ATTEMPT_RETURNED]    = { HTC_HELD_REPORTING,   0, 0, 0 },
+    [ATTEMPT_RETURNED]    = { HTC_HELD_WAITING,     0, 0, 0 },
 };
 
 static const htc_status why[ORDER_COUNT] = {
@@ -94,6 +94,9 @@ int htc__attempt_has_slot(const attempt *t)
 
 uint8_t htc__attempt_told(const attempt *t)
 {
+    /* What waits at the host for a slot has not run, whatever was asked of the host; and what is returned has run or not. */
+    if (t->phase == ATTEMPT_RETURNED || (t->phase == ATTEMPT_RUNNING && !t->started))
+        return t->started ? HTC_HELD_RUNNING : HTC_HELD_WAITING;
     return phases[t->phase].told;
 }
 
@@ -538,6 +541,7 @@ int htc__attempt_started(attempt_holder *h, attempt *t)
 {
     if (t->phase != ATTEMPT_RUNNING)
         return 0;
+    t->started = 1;
     t->back_at = HTC_NEVER;
     if (t->wall && t->wall_at == HTC_NEVER && t->order == ORDER_NONE)
         t->wall_at = t->wall > HTC_NEVER - h->now ? HTC_NEVER : h->now + t->wall;

@@ -40,6 +40,7 @@ typedef struct attempt {
     uint64_t    run; /* the holder's number for it, in calls */
     uint8_t     phase, order;
     uint8_t     idle;   /* ORDER_SUSPENDED: because it did nothing */
+    uint8_t     started; /* its process ran, or runs */
     uint8_t     staged; /* the host has been asked for something: CLEAN is owed */
     uint32_t    compat;
     uint32_t    cores; /* slots that it takes; at least 1 */

@@ -737,7 +737,7 @@ static uint64_t lost_core_ns(htc_gateway *gw, const agent *a, const job *j, uint
     return (a->heard - t->since) * width.slots;
 }
 
-/* It is given back, and its process has run: its node could not go on, or its agent had to end at once. Twice that is nobody's fault. From then on it
+/* It is given back, and its process has run: its node could not go on or store what it left, or its agent had to end at once. Twice that is nobody's fault. From then on it
  * counts as a failed attempt: a task that fills each disk by itself would go round for ever. */
 static void back_after_a_run(htc_gateway *gw, const agent *a, job *j, chunk *c, const htc_attempt *at)
 {
@@ -779,7 +779,7 @@ void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_
             t->status = HTC_OK;
             if (t->cancel || j->cancelled)
                 htc__gw_task_set(gw, c, offset, TASK_CANCELLED);
-            else if (t->phase == HTC_HELD_RUNNING && t->agent == a->id && !gw->shutdown)
+            else if (t->phase >= HTC_HELD_RUNNING && t->agent == a->id && !gw->shutdown)
                 back_after_a_run(gw, a, j, c, at);
             else
                 htc__gw_task_again(gw, c, offset, 1);

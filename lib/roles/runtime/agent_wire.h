@@ -35,7 +35,7 @@ typedef struct htc_attempt {
 } htc_attempt;
 
 typedef enum htc_held_state {
-    HTC_HELD_WAITING = 1, /* prefetched, not started */
+    HTC_HELD_WAITING = 1, /* not started: it waits for a slot, at the agent or at its host */
     HTC_HELD_STAGING_IN,
     HTC_HELD_RUNNING,
     HTC_HELD_STAGING_OUT,
