@@ -258,23 +258,38 @@ htc_status htc__tape_check(const htc_tape *tape)
     return status == HTC_OK && (!known.move || known.reads > 1 || known.reserved) ? HTC_EINVAL : status;
 }
 
+#define PIECE ((size_t)65536) /* bytes of an array that is read, to begin with */
+
+/* To so many elements; else HTC_ENOMEM, and the array is as it was. */
+static void *resized_to(const htc_env *env, void *array, size_t *n, size_t each, uint64_t count, htc_status *status)
+{
+    if (count == *n)
+        return array;
+    void *resized = htc__resize(env, array, *n * each, (size_t)count * each);
+    if (!resized && count) {
+        *status = HTC_ENOMEM;
+        return array;
+    }
+    *n = (size_t)count;
+    return resized;
+}
+
 void *htc__tape_array(const htc_tape *tape, const htc_env *env, void *array, size_t *n, size_t each, size_t most, htc_status *status)
 {
-    uint64_t count = *n;
+    uint64_t count = *n, done = 0;
     if (*status == HTC_OK)
         *status = tape->move(tape->ctx, &count, sizeof count);
     if (*status == HTC_OK && count > most)
         *status = HTC_ECORRUPT;
-    if (*status == HTC_OK && count != *n) {
-        void *resized = htc__resize(env, array, *n * each, (size_t)count * each);
-        if (resized || count == 0) {
-            array = resized;
-            *n = (size_t)count;
-        } else {
-            *status = HTC_ENOMEM;
-        }
+    if (*status == HTC_OK && count < *n)
+        array = resized_to(env, array, n, each, count, status);
+    for (uint64_t step; *status == HTC_OK && done < count; done += step) { /* room for twice what the tape has had, so that a false number takes no memory */
+        step = count <= *n ? count - done : done < PIECE / each + 1 ? PIECE / each + 1 : done;
+        step = step < count - done ? step : count - done;
+        if (done + step > *n)
+            array = resized_to(env, array, n, each, done + step, status);
+        if (*status == HTC_OK)
+            *status = tape->move(tape->ctx, (char *)array + done * each, (size_t)step * each);
     }
-    if (*status == HTC_OK && count)
-        *status = tape->move(tape->ctx, array, (size_t)count * each);
     return array;
 }

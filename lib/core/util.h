@@ -53,7 +53,7 @@ void htc__options_init(void *options, size_t size);
 /* Is this a tape of this version? HTC_OK, HTC_EINVAL, HTC_EABI. */
 htc_status htc__tape_check(const htc_tape *tape);
 /* Move an array of n elements, of which there are at most so many, and how many they are. Read, it has room for exactly these: what it is then is
- * answered. On failure (*status) it is as it was, its contents aside. */
+ * answered; memory grows with what the tape has, whatever number it says. On failure (*status) it may have other contents and another n. */
 void *htc__tape_array(const htc_tape *tape, const htc_env *env, void *array, size_t *n, size_t each, size_t most, htc_status *status);
 
 /* The input as this library knows it: the driver's own where it has that size, else a copy of it in *room. NULL: it has no size or lacks a field
