@@ -172,6 +172,9 @@ static inline uint32_t htc__hierarchy_index_find(const hier_index *index, uint64
     return c->filled ? c->value : HIER_NONE;
 }
 
+/* hierarchy_check.c: what was read of a tape can be; both indexes are filled anew. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__hierarchy_check(htc_hierarchy *h);
+
 /* Small things that every file uses. */
 static inline htc_ns htc__hierarchy_now(htc_hierarchy *h, htc_ns now) /* never backwards */
 {
