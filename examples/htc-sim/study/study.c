@@ -90,6 +90,8 @@ static int run_part(const study *y, const char *resume, void **run, watch *w, ht
         good = checkpoint_write(&to, y->checkpoint, y->base, e);
     if (good)
         good = y->model->run(*run, y->checkpoint ? &to.tape : NULL, w, e);
+    if (!good && resume && !e->where[0] && (e->status == HTC_ECORRUPT || e->status == HTC_EFORMAT))
+        snprintf(e->where, sizeof e->where, "%.150s", resume);
     if (good && y->checkpoint && !study_outcome(y, *run).done)
         good = checkpoint_written(&to, e);
     checkpoint_close(&from);

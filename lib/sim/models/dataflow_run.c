@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/models/checked.h"
 #include "sim/models/dataflow.h"
 
 #define PER_NODE   4  /* events beside the ends of tasks, some of them stale */
@@ -420,7 +421,7 @@ static htc_status run_model(flow *m, htc_sim_dataflow_report *r, htc_error *erro
     if (!m->options.resume)
         htc__dataflow_begin(m);
     else if ((status = htc__dataflow_tape(m, m->options.resume)) != HTC_OK)
-        return htc__error(error, status, "the checkpoint is not of this experiment");
+        return htc__checked_error(m->scale, error, status);
     status = htc_scale_run(m->scale);
     r->interrupted = status == HTC_AGAIN;
     if (r->interrupted && m->options.checkpoint && (status = htc__dataflow_tape(m, m->options.checkpoint)) != HTC_OK)

@@ -192,6 +192,9 @@ htc_sim_fairshare_cluster htc__fair_cluster_at(const htc_sim_fairshare_options *
 htc_sim_fairshare_user    htc__fair_user_at(const htc_sim_fairshare_options *o, size_t i);
 htc_sim_fairshare_job     htc__fair_job_at(const htc_sim_fairshare_options *o, size_t i);
 
+/* fairshare_check.c: what was read of a checkpoint can be. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__fair_read_can_be(const fair *m, const uint8_t *events);
+
 /* What fairshare.c has for these. */
 htc_allot_user *htc__fair_view(const fair *m, uint32_t user);
 void            htc__fair_set_free(fair *m, uint32_t core, uint32_t user);

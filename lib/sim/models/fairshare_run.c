@@ -4,6 +4,7 @@
 
 #include "core/order.h"
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/fairshare.h"
 
 /* ---- options ---- */
@@ -181,10 +182,28 @@ static htc__scale_drawer drawer(const fair *m, const htc_scale_law *law)
     return htc__scale_drawer_of(law, m->options.tick_ns);
 }
 
+/* What the options say of a cluster, a user and a job. */
+static fair_cluster cluster_of(const fair *m, size_t i, uint64_t base)
+{
+    htc_sim_fairshare_cluster c = htc__fair_cluster_at(&m->options, i);
+    htc_scale_law             life = { HTC_SCALE_EXPONENTIAL, 0, (double)c.life_ns, 0 };
+    uint64_t                  second = ticks(m, HTC_SECOND) ? ticks(m, HTC_SECOND) : 1;
+    return (fair_cluster){ .base = base, .cores = c.cores, .batch = c.batch, .speed = c.speed,
+                           .system = { .hold = c.hold, .hold_rate = c.hold_rate, .service = ticks(m, c.service_ns), .second = second }, .life = drawer(m, &life),
+                           .others_first = c.others, .others_gap = drawer(m, &c.others_gap), .others_length = drawer(m, &c.others_length) };
+}
+
+static fair_job job_of(const fair *m, size_t i)
+{
+    htc_sim_fairshare_job j = htc__fair_job_at(&m->options, i);
+    return (fair_job){ .user = j.user, .mean_s = j.length.mean_ns / 1e9, .tasks = j.tasks, .arrival = ticks(m, j.arrival), .stream = htc__scale_stream(m->options.seed, i),
+                       .length = drawer(m, &j.length) };
+}
+
 static void fill_clusters(fair *m)
 {
     const htc_sim_fairshare_options *o = &m->options;
-    uint64_t                         base = 0, second = ticks(m, HTC_SECOND) ? ticks(m, HTC_SECOND) : 1;
+    uint64_t                         base = 0;
     m->record = ticks(m, o->record_ns);
     m->output = ticks(m, o->output_ns);
     m->sync = ticks(m, o->sync_ns) ? ticks(m, o->sync_ns) : 1;
@@ -194,15 +213,15 @@ static void fill_clusters(fair *m)
     m->weigh = ticks(m, o->weigh_ns) ? ticks(m, o->weigh_ns) : 1;
     m->weigh_id = (uint32_t)(o->cores + FAIR_IDS + (m->have_others ? o->n_clusters : 0));
     for (size_t i = 0; i < o->n_clusters; i++) {
-        htc_sim_fairshare_cluster c = htc__fair_cluster_at(o, i);
-        htc_scale_law             life = { HTC_SCALE_EXPONENTIAL, 0, (double)c.life_ns, 0 };
-        m->cluster[i] = (fair_cluster){ .base = base, .cores = c.cores, .free = c.cores, .free_core = (uint32_t)base, .batch = c.batch, .speed = c.speed,
-                                        .system = { .hold = c.hold, .hold_rate = c.hold_rate, .service = ticks(m, c.service_ns), .second = second }, .division = UINT64_MAX, .life = drawer(m, &life), .others_first = c.others,
-                                        .others_gap = drawer(m, &c.others_gap), .others_length = drawer(m, &c.others_length) };
-        m->may_die |= c.life_ns > 0;
-        for (uint64_t at = base; at < base + c.cores; at++)
+        fair_cluster *k = &m->cluster[i];
+        *k = cluster_of(m, i, base);
+        k->free = k->cores;
+        k->free_core = (uint32_t)base;
+        k->division = UINT64_MAX;
+        m->may_die |= htc__fair_cluster_at(o, i).life_ns > 0;
+        for (uint64_t at = base; at < base + k->cores; at++)
             m->core[at] = (uint32_t)at + 1;
-        base += c.cores;
+        base += k->cores;
     }
 }
 
@@ -223,11 +242,11 @@ static void fill(fair *m, uint64_t fixed)
                                   .weight = htc_allot_weight(u.weight > 0 ? u.weight : 1) };
     }
     for (size_t i = 0; i < o->n_jobs; i++) {
-        htc_sim_fairshare_job j = htc__fair_job_at(o, i);
-        m->job[i] = (fair_job){ .user = j.user, .next = FAIR_NONE, .again = FAIR_NONE, .mean_s = j.length.mean_ns / 1e9, .tasks = j.tasks, .arrival = ticks(m, j.arrival),
-                                .stream = htc__scale_stream(o->seed, i), .length = htc__scale_drawer_of(&j.length, o->tick_ns) };
+        fair_job *j = &m->job[i];
+        *j = job_of(m, i);
+        j->next = j->again = FAIR_NONE;
         m->arrivals[i] = i;
-        m->now.tasks += j.tasks;
+        m->now.tasks += j->tasks;
     }
     m->now.left = m->now.tasks;
     m->source.free_job = FAIR_NONE;
@@ -311,35 +330,93 @@ static uint64_t print_of(const fair *m)
     return htc_hash64((htc_bytes){ name, strlen(name) }, print + o->half_life_ns);
 }
 
+/* What the options say is so, whatever was read. */
+static void keep_options(fair *m, uint64_t tasks)
+{
+    uint64_t base = 0;
+    for (size_t i = 0; i < m->options.n_jobs; i++) {
+        const fair_job read = m->job[i];
+        m->job[i] = job_of(m, i);
+        m->job[i].next = read.next;
+        m->job[i].begun = read.begun;
+        m->job[i].again = read.again;
+        m->job[i].cluster = read.cluster;
+    }
+    for (size_t i = 0; i < m->options.n_clusters; i++) {
+        fair_cluster      *k = &m->cluster[i];
+        const fair_cluster is = cluster_of(m, i, base);
+        k->base = base;
+        k->cores = is.cores;
+        k->batch = is.batch;
+        k->speed = is.speed;
+        k->system.hold = is.system.hold;
+        k->system.hold_rate = is.system.hold_rate;
+        k->system.service = is.system.service;
+        k->system.second = is.system.second;
+        k->life = is.life;
+        k->others_first = is.others_first;
+        k->others_gap = is.others_gap;
+        k->others_length = is.others_length;
+        base += k->cores;
+    }
+    m->now.tasks = tasks;
+}
+
+/* As many as the tape has are made room for, no more. */
+static htc_status move_attempts(fair *m, const htc_scale_tape *tape)
+{
+    htc_status status = HTC_OK;
+    uint64_t   n = 0;
+    for (uint64_t more; n < m->now.attempts && status == HTC_OK; n += more) {
+        more = m->now.attempts - n < 64 ? m->now.attempts - n : 64;
+        if (tape->reads)
+            status = htc__fair_attempts_room(m, n + more);
+        status = htc__checked_piece(tape, status, status == HTC_OK ? m->attempt + n : NULL, more * sizeof *m->attempt);
+    }
+    return status;
+}
+
+/* Weights and who is fixed are the options' too. */
+static htc_status move_users(fair *m, const htc_scale_tape *tape)
+{
+    htc_status status = HTC_OK;
+    for (size_t i = 0; i < m->options.n_users && status == HTC_OK; i++) {
+        const fair_user is = m->user[i];
+        status = tape->move(tape->ctx, &m->user[i], sizeof m->user[i]);
+        m->user[i].weight = is.weight;
+        m->user[i].fixed = is.fixed;
+    }
+    return htc__checked_piece(tape, status, m->view, m->now.views * sizeof *m->view);
+}
+
 static htc_status move_model(fair *m, const htc_scale_tape *tape)
 {
     const htc_sim_fairshare_options *o = &m->options;
-    uint64_t                         head[] = { print_of(m), sizeof m->now, sizeof *m->user, sizeof *m->job, sizeof *m->cluster }, found[5];
+    uint64_t                         head[] = { print_of(m), sizeof m->now, sizeof *m->user, sizeof *m->job, sizeof *m->cluster }, found[5], tasks = m->now.tasks;
+    uint8_t                         *events = NULL;
     memcpy(found, head, sizeof head);
     htc_status status = tape->move(tape->ctx, found, sizeof found);
     if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
         status = HTC_EFORMAT;
-    if (status == HTC_OK)
-        status = tape->move(tape->ctx, &m->now, sizeof m->now);
+    status = htc__checked_piece(tape, status, &m->now, sizeof m->now);
     if (status == HTC_OK && (m->now.views > o->n_users || m->now.arrived > o->n_jobs || m->now.free > o->cores))
         status = HTC_ECORRUPT;
+    status = htc__checked_piece(tape, status, m->core, o->cores * sizeof *m->core);
     if (status == HTC_OK)
-        status = tape->move(tape->ctx, m->core, o->cores * sizeof *m->core);
+        status = move_users(m, tape);
+    status = htc__checked_piece(tape, status, m->job, o->n_jobs * sizeof *m->job);
+    status = htc__checked_piece(tape, status, m->cluster, o->n_clusters * sizeof *m->cluster);
+    status = htc__checked_piece(tape, status, m->begun, m->begun ? o->cores * sizeof *m->begun : 0);
     if (status == HTC_OK)
-        status = tape->move(tape->ctx, m->user, o->n_users * sizeof *m->user);
-    if (status == HTC_OK)
-        status = tape->move(tape->ctx, m->view, m->now.views * sizeof *m->view);
-    if (status == HTC_OK)
-        status = tape->move(tape->ctx, m->job, o->n_jobs * sizeof *m->job);
-    if (status == HTC_OK)
-        status = tape->move(tape->ctx, m->cluster, o->n_clusters * sizeof *m->cluster);
-    if (status == HTC_OK && m->begun)
-        status = tape->move(tape->ctx, m->begun, o->cores * sizeof *m->begun);
+        status = move_attempts(m, tape);
     if (status == HTC_OK && tape->reads)
-        status = htc__fair_attempts_room(m, m->now.attempts);
-    if (status == HTC_OK && m->now.attempts)
-        status = tape->move(tape->ctx, m->attempt, m->now.attempts * sizeof *m->attempt);
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+        keep_options(m, tasks);
+    if (status == HTC_OK)
+        status = htc__checked_engine(m->scale, tape, &events);
+    if (status == HTC_OK && tape->reads)
+        status = htc__fair_read_can_be(m, events);
+    htc__checked_forget(m->scale, events);
+    return status;
 }
 
 /* ---- what is told ---- */
@@ -455,7 +532,7 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
             else
                 htc__error(error, status, "the source has no job that can be run: %s", htc_strerror(status));
         } else if ((status = move_model(&m, m.options.resume)) != HTC_OK)
-            htc__error(error, status, "the checkpoint is not of this experiment");
+            htc__checked_error(m.scale, error, status);
     }
     if (status == HTC_OK) {
         status = htc_scale_run(m.scale);

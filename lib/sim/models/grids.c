@@ -262,6 +262,13 @@ static uint64_t below(const grids *m, uint32_t grid, uint32_t level)
     return busy;
 }
 
+/* The job has a task that waits in this queue; not, if a checkpoint has told the hierarchy something else. */
+static int may_start(grids *m, uint64_t job, uint32_t queue)
+{
+    const grids_job *j = job < m->jobs_made ? &m->job[job] : NULL;
+    return (j && j->state != GRIDS_FREE_JOB && j->listed && j->queue == queue && j->waiting) || ok(m, HTC_ECORRUPT);
+}
+
 /* Free CPUs of a grid for one queue. 0: there is none left that it may have. */
 static int dispatch_to(grids *m, uint32_t queue, uint32_t grid)
 {
@@ -279,7 +286,7 @@ static int dispatch_to(grids *m, uint32_t queue, uint32_t grid)
             return 0;
         for (size_t i = 0; i < n; i++)
             for (uint32_t k = 0; k < grant[i].cpus; k++)
-                if ((free_of(g) == 0 && !preempt(m, grid, q->level)) || !start_task(m, (uint32_t)grant[i].id, grid))
+                if (!may_start(m, grant[i].id, queue) || (free_of(g) == 0 && !preempt(m, grid, q->level)) || !start_task(m, (uint32_t)grant[i].id, grid))
                     return 0;
     }
     return 1;

@@ -152,11 +152,15 @@ void htc__grids_cut_job(grids *m, uint32_t job); /* its tasks; the hierarchy is 
 void htc__grids_arrivals(grids *m);
 void htc__grids_next_arrival(grids *m);
 void htc__grids_job_event(grids *m, uint32_t job);
+void htc__grids_draw_job(const grids *m, grids_job *j); /* what follows from its number */
 void htc__grids_job_done(grids *m, uint32_t job);
 void htc__grids_job_failed(grids *m, uint32_t job);
 void htc__grids_phase(grids *m, grids_job *j, uint8_t phase);
 void htc__grids_limits(grids *m); /* whatever is due */
 void htc__grids_look(grids *m);   /* at all grids */
+
+/* grids_check.c: what was read of a checkpoint can be. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__grids_check(const grids *m, const uint8_t *events);
 
 /* grids_tape.c */
 uint64_t   htc__grids_print(const grids *m);

@@ -1,12 +1,12 @@
 /* Several grids: the life of a job. Every decision is htc_hierarchy_...'s; here it is obeyed. */
 #include "sim/models/grids.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
 
 #define STREAM_ARRIVALS UINT64_MAX
+#define ROUNDS        1000        /* in which queues are looked at, at one moment */
 #define ESTIMATE_STEP   HTC_SECOND /* an estimator is asked for its bound so often */
 
 static int ok(grids *m, htc_status status)
@@ -246,6 +246,10 @@ static void arrives(grids *m, uint32_t job)
 static void leaves(grids *m, uint32_t job, const htc_hierarchy_decision *d)
 {
     grids_job *j = &m->job[job];
+    if (d->to >= m->n_queues) { /* as a checkpoint has it */
+        htc_scale_fail(m->scale, HTC_ECORRUPT);
+        return;
+    }
     j->to = d->to;
     if (d->reason == HTC_HIERARCHY_SHARE) {
         arrives(m, job);
@@ -328,7 +332,7 @@ static uint32_t kind_of(const grids *m, double u)
 }
 
 /* As the array says, or as its class is. */
-static void draw_job(const grids *m, grids_job *j)
+void htc__grids_draw_job(const grids *m, grids_job *j)
 {
     if (m->options.jobs) {
         htc_sim_grids_job in = { 0 };
@@ -364,7 +368,7 @@ static void arrive(grids *m)
     uint64_t   now = htc__scale_time(m->scale);
     *j = (grids_job){ .number = m->next, .stream = htc__scale_stream(m->options.seed, m->next), .arrival = now, .since = now, .first_task = GRIDS_NONE, .state = GRIDS_NO_EVENT };
     m->next++;
-    draw_job(m, j);
+    htc__grids_draw_job(m, j);
     m->active++;
     m->active_most = m->active > m->active_most ? m->active : m->active_most;
     htc_scale_submit(m->scale, 1);
@@ -412,8 +416,13 @@ static int enforce_or_share(grids *m, uint32_t queue, int shares)
     if (!ok(m, status))
         return 0;
     memcpy(m->orders, out, n * sizeof *out); /* what is lent ends with the next call */
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (m->orders[i].id >= m->jobs_made || m->job[m->orders[i].id].state == GRIDS_FREE_JOB) { /* a checkpoint has told the hierarchy of another job */
+            htc_scale_fail(m->scale, HTC_ECORRUPT);
+            return 0;
+        }
         obey(m, (uint32_t)m->orders[i].id, &m->orders[i]);
+    }
     for (uint32_t g = 0; n && g < m->n_grids; g++)
         htc__grids_dispatch(m, g);
     return 1;
@@ -422,20 +431,29 @@ static int enforce_or_share(grids *m, uint32_t queue, int shares)
 /* The pending looks are a stack, the earliest on top: one is added only if it is earlier than all. */
 void htc__grids_limits(grids *m)
 {
-    htc_ns due;
-    while ((due = htc_hierarchy_deadline(m->hierarchy)) <= htc__grids_now(m))
+    htc_ns   due;
+    uint32_t rounds = 0;
+    while ((due = htc_hierarchy_deadline(m->hierarchy)) <= htc__grids_now(m)) {
+        if (rounds++ > ROUNDS) { /* whatever is done, something stays due: a checkpoint has it so */
+            htc_scale_fail(m->scale, HTC_ECORRUPT);
+            return;
+        }
         for (uint32_t q = 0; q < m->n_queues; q++) {
             htc_hierarchy_queue_info info;
             if (!ok(m, htc_hierarchy_get_queue(m->hierarchy, q, &info)) || (info.enforce_at <= htc__grids_now(m) && !enforce_or_share(m, q, 0)) ||
                 (info.share_at <= htc__grids_now(m) && !enforce_or_share(m, q, 1)))
                 return;
         }
+    }
     if (due == HTC_NEVER)
         return;
     uint64_t at = due / m->options.tick_ns + (due % m->options.tick_ns != 0);
     if (m->timers && m->timer[m->timers - 1] <= at)
         return;
-    assert(m->timers < sizeof m->timer / sizeof *m->timer);
+    if (m->timers >= sizeof m->timer / sizeof *m->timer) { /* there are no more than these, if they are in order */
+        htc_scale_fail(m->scale, HTC_ECORRUPT);
+        return;
+    }
     m->timer[m->timers++] = at;
     htc_scale_at(m->scale, at, htc__grids_id(m, GRIDS_ID_TIMER));
 }

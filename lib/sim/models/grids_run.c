@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/grids.h"
 
 #define ACTIVE_DEFAULT   65536
@@ -520,7 +521,7 @@ htc_status htc_sim_grids_run(const htc_env *env, const htc_sim_grids_options *op
         if (!m.options.resume)
             htc__grids_begin(&m);
         else if ((status = htc__grids_tape(&m, m.options.resume)) != HTC_OK)
-            htc__error(error, status, "the checkpoint is not of this experiment");
+            htc__checked_error(m.scale, error, status);
     }
     if (status == HTC_OK) {
         status = htc_scale_run(m.scale);

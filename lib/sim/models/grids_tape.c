@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/grids.h"
 
 static uint64_t mix(uint64_t print, const void *data, size_t n)
@@ -84,9 +85,52 @@ static htc_status move_state(grids *m, const htc_scale_tape *tape)
     return status;
 }
 
+/* Of queues and grids only what changes is taken; the rest is as the options say. */
+static htc_status move_places(grids *m, const htc_scale_tape *tape)
+{
+    htc_status status = HTC_OK;
+    for (uint32_t q = 0; q < m->n_queues && status == HTC_OK; q++) {
+        grids_queue read = m->queue[q], *is = &m->queue[q];
+        status = tape->move(tape->ctx, &read, sizeof read);
+        is->waiting = read.waiting;
+        is->busy = read.busy;
+        memcpy(is->running, read.running, sizeof is->running);
+    }
+    for (uint32_t g = 0; g < m->n_grids && status == HTC_OK; g++) {
+        grids_grid *is = &m->grid[g];
+        uint64_t    numbers[] = { is->ours, is->busy, is->steps, is->outages, is->down };
+        status = tape->move(tape->ctx, numbers, sizeof numbers);
+        if (status == HTC_OK)
+            status = tape->move(tape->ctx, &is->state, sizeof is->state);
+        is->ours = numbers[0];
+        is->busy = numbers[1];
+        is->steps = numbers[2];
+        is->outages = numbers[3];
+        is->down = numbers[4] <= 1 ? (uint32_t)numbers[4] : 2;
+    }
+    return status;
+}
+
+/* So is of a job what follows from its number. */
+static void keep_options(grids *m)
+{
+    for (uint64_t i = 0; i < m->jobs_made && i < m->options.active_max; i++) {
+        grids_job *j = &m->job[i], drawn = { .number = j->number, .stream = htc__scale_stream(m->options.seed, j->number) };
+        if (j->state == GRIDS_FREE_JOB || j->number >= m->total)
+            continue;
+        htc__grids_draw_job(m, &drawn);
+        j->stream = drawn.stream;
+        j->kflop = drawn.kflop;
+        j->rho = drawn.rho;
+        j->kind = drawn.kind;
+        j->fixed = drawn.fixed;
+    }
+}
+
 htc_status htc__grids_tape(grids *m, const htc_scale_tape *tape)
 {
     uint64_t   head[] = { m->print, sizeof *m, sizeof *m->job, sizeof *m->task, sizeof *m->queue, sizeof *m->grid }, found[sizeof head / sizeof *head];
+    uint8_t   *events = NULL;
     htc_status status = htc__tape_check(tape);
     memcpy(found, head, sizeof head);
     if (status == HTC_OK)
@@ -98,15 +142,22 @@ htc_status htc__grids_tape(grids *m, const htc_scale_tape *tape)
     struct {
         void  *data;
         size_t n;
-    } piece[] = { { m->queue, m->n_queues * sizeof *m->queue },
-                  { m->grid, m->n_grids * sizeof *m->grid },
-                  { m->by_queue, m->n_queues * sizeof *m->by_queue },
+    } piece[] = { { m->by_queue, m->n_queues * sizeof *m->by_queue },
                   { m->by_class, m->options.n_classes * sizeof *m->by_class },
                   { m->job, m->jobs_made * sizeof *m->job },
                   { m->task, m->tasks_made * sizeof *m->task } };
+    if (status == HTC_OK)
+        status = move_places(m, tape);
     for (size_t i = 0; i < sizeof piece / sizeof *piece && status == HTC_OK; i++)
         status = piece[i].n ? tape->move(tape->ctx, piece[i].data, piece[i].n) : HTC_OK;
     if (status == HTC_OK)
         status = htc_hierarchy_tape(m->hierarchy, tape);
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+    if (status == HTC_OK && tape->reads)
+        keep_options(m);
+    if (status == HTC_OK)
+        status = htc__checked_engine(m->scale, tape, &events);
+    if (status == HTC_OK && tape->reads)
+        status = htc__grids_check(m, events);
+    htc__checked_forget(m->scale, events);
+    return status;
 }

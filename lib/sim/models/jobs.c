@@ -231,6 +231,10 @@ static void swaps(jobs *m, uint32_t s)
 
 static void give_next(jobs *m, uint32_t s)
 {
+    if (m->slot[s].holding == JOBS_NONE) { /* what a checkpoint says of its request is another one's */
+        htc_scale_fail(m->scale, HTC_ECORRUPT);
+        return;
+    }
     m->slot[s].gives = 1;
     look(m, s, m->holding[m->slot[s].holding].partition);
 }

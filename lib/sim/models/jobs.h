@@ -140,6 +140,9 @@ void htc__jobs_pull_event(jobs *m, uint32_t c);
 int        htc__jobs_has_tape(const htc_sim_jobs_options *o); /* its policy can be written down */
 htc_status htc__jobs_tape(jobs *m, const htc_scale_tape *tape);
 
+/* jobs_check.c: what was read of a checkpoint can be. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__jobs_check(const jobs *m, const uint8_t *events);
+
 /* jobs_central.c */
 void htc__jobs_central_submit(jobs *m, uint32_t s);
 void htc__jobs_central_event(jobs *m); /* it has dealt with a job */

@@ -20,7 +20,9 @@ static void serve(jobs *m)
     if (m->serving != JOBS_NONE)
         return;
     htc_status status = htc_fit_next(m->fit, htc__jobs_now_ns(m), &job);
-    if (status == HTC_OK) {
+    if (status == HTC_OK && (job.id >= m->slots || m->slot[job.id].phase != JOBS_PARSED || m->slot[job.id].need != job.nodes)) {
+        htc_scale_fail(m->scale, HTC_ECORRUPT); /* a checkpoint has told the queue of another job */
+    } else if (status == HTC_OK) {
         m->serving = (uint32_t)job.id;
         m->taken += job.nodes;
         htc_scale_mark(m->scale, job.id);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/jobs.h"
 
 #define SOON_PARTS 1024 /* so many are in the cache anyhow */
@@ -345,7 +346,7 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
         if (!m.options.resume)
             htc__jobs_begin(&m);
         else if ((status = htc__jobs_tape(&m, m.options.resume)) != HTC_OK)
-            htc__error(error, status, "the checkpoint is not of this experiment");
+            htc__checked_error(m.scale, error, status);
     }
     if (status == HTC_OK) {
         status = htc_scale_run(m.scale);

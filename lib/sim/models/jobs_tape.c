@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/jobs.h"
 
 static uint64_t mix(uint64_t print, const void *data, size_t n)
@@ -40,7 +41,7 @@ static htc_status move_numbers(jobs *m, const htc_scale_tape *tape)
     htc_status status = HTC_OK;
     for (size_t i = 0; i < sizeof piece / sizeof *piece && status == HTC_OK; i++)
         status = tape->move(tape->ctx, piece[i].data, piece[i].n);
-    return status == HTC_OK && m->look_target >= m->parts ? HTC_ECORRUPT : status;
+    return status;
 }
 
 static htc_status move_slot(jobs *m, const htc_scale_tape *tape, uint32_t s, uint32_t holdings)
@@ -94,19 +95,24 @@ static htc_status move_slots(jobs *m, const htc_scale_tape *tape)
     return status == HTC_OK && n[1] ? tape->move(tape->ctx, m->holding, n[1] * sizeof *m->holding) : status;
 }
 
+/* Room is made for as much as the tape has, no more. */
 static htc_status move_record(jobs *m, const htc_scale_tape *tape, jobs_part *part)
 {
-    uint32_t   len = part->len;
+    uint32_t   len = part->len, n = 0;
     htc_status status = tape->move(tape->ctx, &len, sizeof len);
-    if (status == HTC_OK && len > part->room) {
-        uint8_t *more = htc__resize_raw(&m->env, part->record, part->room, len);
-        if (!more)
-            return HTC_ENOMEM;
-        part->record = more;
-        part->room = len;
+    for (uint32_t more; n < len && status == HTC_OK; n += more) {
+        more = len - n < 4096 ? len - n : 4096;
+        if (n + more > part->room) {
+            uint8_t *grown = htc__resize_raw(&m->env, part->record, part->room, n + more);
+            if (!grown)
+                return HTC_ENOMEM;
+            part->record = grown;
+            part->room = n + more;
+        }
+        status = tape->move(tape->ctx, part->record + n, more);
     }
-    part->len = status == HTC_OK ? len : part->len;
-    return status == HTC_OK && len ? tape->move(tape->ctx, part->record, len) : status;
+    part->len = status == HTC_OK ? len : 0;
+    return status;
 }
 
 static htc_status move_parts(jobs *m, const htc_scale_tape *tape)
@@ -156,6 +162,7 @@ int htc__jobs_has_tape(const htc_sim_jobs_options *o)
 htc_status htc__jobs_tape(jobs *m, const htc_scale_tape *tape)
 {
     uint64_t   head[] = { print_of(m), sizeof *m, sizeof *m->slot, sizeof *m->part, sizeof m->now }, found[sizeof head / sizeof *head];
+    uint8_t   *events = NULL;
     htc_status status = htc__tape_check(tape);
     memcpy(found, head, sizeof head);
     if (status == HTC_OK)
@@ -174,5 +181,10 @@ htc_status htc__jobs_tape(jobs *m, const htc_scale_tape *tape)
         status = move_monitor(m, tape);
     if (status == HTC_OK && m->fit)
         status = htc_fit_tape(m->fit, tape);
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+    if (status == HTC_OK)
+        status = htc__checked_engine(m->scale, tape, &events);
+    if (status == HTC_OK && tape->reads)
+        status = htc__jobs_check(m, events);
+    htc__checked_forget(m->scale, events);
+    return status;
 }

@@ -8,7 +8,7 @@
 
 #include "htcsched/ring.h"
 #include "htcsched/sim_kvs.h"
-#include "sim/scale/scale_private.h"
+#include "sim/models/checked.h"
 
 #define KVS_NONE  UINT32_MAX
 #define KVS_FLIPS 64u /* the last ones are remembered: who knows less knows the older ones */
@@ -170,6 +170,11 @@ void         htc__kvs_free(kvs *m, kvs_message *message);
 void htc__kvs_flip(kvs *m);                              /* event of the monitor */
 void htc__kvs_learn(kvs *m, uint32_t s, uint32_t flips); /* s knows them from now on, and does what it has to */
 void htc__kvs_failure_message(kvs *m, kvs_message *k);   /* it has arrived, and its server is up */
+
+/* ---- kvs_check.c ---- */
+
+/* What was read of a checkpoint can be. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__kvs_check(const kvs *m, const uint8_t *events);
 
 /* ---- kvs_run.c: what the model of our own store shares ---- */
 

@@ -140,6 +140,11 @@ static void asked(live *m, uint32_t p, uint32_t o)
         return;
     }
     live_key *k = &m->key[op->key];
+    if (op->listed) { /* it cannot be twice: a checkpoint has had it in two places */
+        htc_scale_fail(m->scale, HTC_ECORRUPT);
+        return;
+    }
+    op->listed = 1;
     op->waits = LIVE_NONE;
     if (k->first == LIVE_NONE)
         k->first = o;
@@ -158,12 +163,17 @@ static uint32_t program_of(const live *m, uint32_t o)
 static void answer(live *m, uint32_t p, uint32_t o)
 {
     m->op[o].turn++;
+    m->op[o].listed = 0;
     send(m, p, program_of(m, o), LIVE_ANSWER, o, 0);
 }
 
 static void finish(live *m, uint32_t p, uint32_t o)
 {
     live_op *op = &m->op[o];
+    if (is_few(m, op->key) && m->key[op->key].busy != o) { /* as a checkpoint has it */
+        htc_scale_fail(m->scale, HTC_ECORRUPT);
+        return;
+    }
     answer(m, p, o);
     if (!is_few(m, op->key))
         return;

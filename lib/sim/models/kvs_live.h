@@ -33,7 +33,7 @@ typedef struct live_op {
     uint32_t bucket, at;  /* at: the member that proposes */
     uint32_t waits;       /* the next one for the same key */
     uint8_t  put, phase;  /* LIVE_READ, LIVE_PREPARE or LIVE_ACCEPT */
-    uint8_t  answers, reserved;
+    uint8_t  answers, listed; /* listed: it waits for its key, or is what is under way for it */
 } live_op;
 
 typedef struct live_item {
@@ -111,6 +111,9 @@ typedef struct live {
 /* kvs_live.c */
 void htc__live_event(htc_scale *scale, void *ctx, uint32_t id);
 void htc__live_begin(live *m);
+
+/* kvs_live_check.c: what was read of a checkpoint can be. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__live_check(const live *m, const uint8_t *events);
 
 /* kvs_live_run.c. The options are known and have their defaults. */
 uint64_t   htc__live_memory(const htc_sim_kvs_options *o);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/kvs.h"
 #include "sim/models/kvs_live.h"
 
@@ -153,29 +154,30 @@ static uint64_t print_of(const live *m)
     return o->weights ? htc_hash64((htc_bytes){ m->sum, o->keys * sizeof *m->sum }, print) : print;
 }
 
-static htc_status move(const htc_scale_tape *tape, htc_status before, void *data, uint64_t bytes)
-{
-    return before == HTC_OK && bytes ? tape->move(tape->ctx, data, bytes) : before;
-}
-
 static htc_status move_model(live *m, const htc_scale_tape *tape)
 {
     const htc_sim_kvs_options *o = &m->options;
     uint64_t                   head[] = { print_of(m), sizeof m->now, sizeof *m->op, sizeof *m->process }, found[4];
+    uint8_t                   *events = NULL;
     memcpy(found, head, sizeof head);
     htc_status status = tape->move(tape->ctx, found, sizeof found);
     if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
         status = HTC_EFORMAT;
-    status = move(tape, status, &m->now, sizeof m->now);
+    status = htc__checked_piece(tape, status, &m->now, sizeof m->now);
     if (status == HTC_OK && (m->now.items > m->items_max || m->now.frames > m->frames_max))
         status = HTC_ECORRUPT;
-    status = move(tape, status, m->op, operations_of(o) * sizeof *m->op);
-    status = move(tape, status, m->client, o->clients * sizeof *m->client);
-    status = move(tape, status, m->process, ((uint64_t)o->servers + o->programs) * sizeof *m->process);
-    status = move(tape, status, m->item, m->now.items * sizeof *m->item);
-    status = move(tape, status, m->frame, m->now.frames * sizeof *m->frame);
-    status = move(tape, status, m->key, o->keys * sizeof *m->key);
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+    status = htc__checked_piece(tape, status, m->op, operations_of(o) * sizeof *m->op);
+    status = htc__checked_piece(tape, status, m->client, o->clients * sizeof *m->client);
+    status = htc__checked_piece(tape, status, m->process, ((uint64_t)o->servers + o->programs) * sizeof *m->process);
+    status = htc__checked_piece(tape, status, m->item, m->now.items * sizeof *m->item);
+    status = htc__checked_piece(tape, status, m->frame, m->now.frames * sizeof *m->frame);
+    status = htc__checked_piece(tape, status, m->key, o->keys * sizeof *m->key);
+    if (status == HTC_OK)
+        status = htc__checked_engine(m->scale, tape, &events);
+    if (status == HTC_OK && tape->reads)
+        status = htc__live_check(m, events);
+    htc__checked_forget(m->scale, events);
+    return status;
 }
 
 /* ---- a run ---- */
@@ -237,7 +239,7 @@ static htc_status go(live *m, htc_sim_kvs_report *r, htc_error *error)
     else
         htc__live_begin(m);
     if (status != HTC_OK)
-        return htc__error(error, status, "the checkpoint is not of this experiment");
+        return htc__checked_error(m->scale, error, status);
     status = htc_scale_run(m->scale);
     r->interrupted = status == HTC_AGAIN;
     if (r->interrupted)

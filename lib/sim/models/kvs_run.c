@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/kvs.h"
 #include "sim/models/kvs_live.h"
 
@@ -306,30 +307,31 @@ static uint64_t print_of(const kvs *m)
     return o->weights ? htc_hash64((htc_bytes){ m->sum, o->keys * sizeof *m->sum }, print) : print;
 }
 
-static htc_status move(const htc_scale_tape *tape, htc_status before, void *data, uint64_t bytes)
-{
-    return before == HTC_OK && bytes ? tape->move(tape->ctx, data, bytes) : before;
-}
-
 static htc_status move_model(kvs *m, const htc_scale_tape *tape)
 {
     const htc_sim_kvs_options *o = &m->options;
     uint64_t                   clocks = clocks_of(o), head[] = { print_of(m), sizeof m->now, sizeof *m->client, sizeof *m->message }, found[4];
+    uint8_t                   *events = NULL;
     memcpy(found, head, sizeof head);
     htc_status status = tape->move(tape->ctx, found, sizeof found);
     if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
         status = HTC_EFORMAT;
-    status = move(tape, status, &m->now, sizeof m->now);
-    if (status == HTC_OK && (m->now.messages > o->messages_max || m->now.clients > o->clients || (m->now.free_message != KVS_NONE && m->now.free_message >= m->now.messages)))
+    status = htc__checked_piece(tape, status, &m->now, sizeof m->now);
+    if (status == HTC_OK && m->now.messages > o->messages_max)
         status = HTC_ECORRUPT;
-    status = move(tape, status, m->client, o->clients * sizeof *m->client);
-    status = move(tape, status, m->server, (m->servers + m->aggregators) * sizeof *m->server);
-    status = move(tape, status, m->message, m->now.messages * sizeof *m->message);
-    status = move(tape, status, m->aggregator, m->aggregators * sizeof *m->aggregator);
-    status = move(tape, status, m->batch, m->aggregators ? o->clients * sizeof *m->batch : 0);
-    status = move(tape, status, m->clock, o->keys * clocks * clocks * sizeof *m->clock);
-    status = move(tape, status, m->sent_clock, m->now.messages * clocks * sizeof *m->sent_clock);
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+    status = htc__checked_piece(tape, status, m->client, o->clients * sizeof *m->client);
+    status = htc__checked_piece(tape, status, m->server, (m->servers + m->aggregators) * sizeof *m->server);
+    status = htc__checked_piece(tape, status, m->message, m->now.messages * sizeof *m->message);
+    status = htc__checked_piece(tape, status, m->aggregator, m->aggregators * sizeof *m->aggregator);
+    status = htc__checked_piece(tape, status, m->batch, m->aggregators ? o->clients * sizeof *m->batch : 0);
+    status = htc__checked_piece(tape, status, m->clock, o->keys * clocks * clocks * sizeof *m->clock);
+    status = htc__checked_piece(tape, status, m->sent_clock, m->now.messages * clocks * sizeof *m->sent_clock);
+    if (status == HTC_OK)
+        status = htc__checked_engine(m->scale, tape, &events);
+    if (status == HTC_OK && tape->reads)
+        status = htc__kvs_check(m, events);
+    htc__checked_forget(m->scale, events);
+    return status;
 }
 
 /* ---- what is told ---- */
@@ -430,7 +432,7 @@ static htc_status go(kvs *m, htc_sim_kvs_report *r, htc_error *error)
     else {
         htc_status status = move_model(m, m->options.resume);
         if (status != HTC_OK)
-            return htc__error(error, status, "the checkpoint is not of this experiment");
+            return htc__checked_error(m->scale, error, status);
     }
     htc_status status = htc_scale_run(m->scale);
     r->interrupted = status == HTC_AGAIN;

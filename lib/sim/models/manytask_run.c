@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/manytask.h"
 
 #define LINE       64 /* bytes of a cache line, */
@@ -660,7 +661,7 @@ static htc_status run_model(many *m, const head *found, htc_sim_manytask_report 
     for (uint32_t g = 0; g < m->options.grids && !m->options.resume; g++)
         htc__many_begin(&m[g]);
     if (m->options.resume && (status = resume_model(m, found)) != HTC_OK)
-        return htc__error(error, status, "the checkpoint is not of this experiment");
+        return htc__checked_error(m->scale, error, status);
     status = htc_scale_run(m->scale);
     r->interrupted = status == HTC_AGAIN;
     if (r->interrupted && m->options.checkpoint && (status = write_model(m)) != HTC_OK)
@@ -695,7 +696,7 @@ htc_status htc_sim_manytask_run(const htc_env *env, const htc_sim_manytask_optio
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
     if ((status = read_head(&first, &found)) != HTC_OK)
-        return htc__error(error, status, "the checkpoint is not of this experiment");
+        return htc__checked_error(NULL, error, status);
     if ((status = check_memory(&first, error)) != HTC_OK)
         return status;
     if (env)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/provision.h"
 
 #define SLOTS_FIRST 256u
@@ -343,7 +344,7 @@ static htc_status begin(prov *m, htc_error *error)
         return HTC_OK;
     }
     htc_status status = htc__prov_tape(m, m->options.resume);
-    return status == HTC_OK ? HTC_OK : htc__error(error, status, "the checkpoint is not of this experiment");
+    return status == HTC_OK ? HTC_OK : htc__checked_error(m->scale, error, status);
 }
 
 static htc_status run_model(prov *m, htc_sim_provision_report *r, htc_error *error)

@@ -445,3 +445,26 @@ htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape, uint64_t tick
         q->chunk[c].n &= ~SEEN;
     return sound ? HTC_OK : HTC_ECORRUPT;
 }
+
+static void count_keys(const ladder *q, const uint64_t *key, uint32_t n, uint8_t *of)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (of[key[i] & q->id_mask] < UINT8_MAX)
+            of[key[i] & q->id_mask]++;
+}
+
+static void count_list(const ladder *q, const ladder_list *list, uint8_t *of)
+{
+    for (uint32_t c = list->head; c; c = q->chunk[c].next)
+        count_keys(q, q->chunk[c].key, q->chunk[c].n, of);
+}
+
+void htc__ladder_count_ids(const ladder *q, uint8_t *of)
+{
+    count_keys(q, q->bottom, q->bottom_n, of);
+    count_keys(q, q->side, q->side_n, of);
+    count_list(q, &q->top, of);
+    for (uint32_t i = 0; i < q->rungs; i++)
+        for (uint32_t k = q->rung[i].current; k < q->rung[i].buckets; k++)
+            count_list(q, &q->rung[i].list[k], of);
+}

@@ -68,6 +68,8 @@ void       htc__ladder_destroy(const htc_env *env, ladder *q);
 /* Write all that is pending, or read it into a queue for as many events and bits: of so many ids from the first one on, and no tick before this one. HTC_ECORRUPT, after
  * which it is good for destroy alone; what the tape answers. */
 htc_status htc__ladder_move(ladder *q, const htc_scale_tape *tape, uint64_t tick, uint64_t first_id, uint64_t ids);
+/* Add to the number of each id that is pending; 255: so many or more. */
+void htc__ladder_count_ids(const ladder *q, uint8_t *of);
 
 int      htc__ladder_refill(ladder *q);    /* the bottom is filled; 0: nothing is pending */
 void     htc__ladder_side_put(ladder *q, uint64_t key);

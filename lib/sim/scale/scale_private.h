@@ -49,6 +49,7 @@ struct run {
     htc_ns            begun, told, looked; /* by the host's clock */
     uint64_t          look_every, look_events, done_before; /* done_before: tasks that had ended when htc_scale_run began */
     uint64_t          events_before, stop_at;               /* events: when it began, and at which it stops */
+    const char       *cannot_be;                            /* what of a checkpoint that was read; NULL: nothing */
 };
 
 /* htc_scale_now, htc_scale_messages and htc_scale_end without a call, for the models. */
