@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <sodium.h>
 #include <string.h>
 #include <unistd.h>
@@ -168,9 +167,9 @@ static void not_reached(htc__conn *c, const char *reason)
 
 static void connect_to(htc__conn *c, const struct sockaddr_storage *to, socklen_t len)
 {
-    int one = 1, fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        htc__address_tcp(fd);
     if (fd < 0 || (connect(fd, (const struct sockaddr *)to, len) != 0 && errno != EINPROGRESS)) {
         int why = errno;
         if (fd >= 0)
