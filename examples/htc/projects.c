@@ -33,6 +33,10 @@ static void print_quota(cli *c, const json_t *quota)
         const json_t *one = json_object_get(quota, quota_names[i]);
         table_row(&t, "%s\t%s\t%s\t%s", quota_titles[i], show_amount(json_object_get(one, "used"), i == 1).s, show_amount(json_object_get(one, "limit"), i == 1).s,
                   show_amount(json_object_get(one, "left"), i == 1).s);
+        if (json_object_get(one, "uploads")) {
+            table_row(&t, "  of outputs\t%s\t\t", show_amount(json_object_get(one, "outputs"), 1).s);
+            table_row(&t, "  of uploads\t%s\t\t", show_amount(json_object_get(one, "uploads"), 1).s);
+        }
     }
     table_end(c, &t);
 }
@@ -67,7 +71,7 @@ htc_status run_quota(cli *c, int argc, char **argv)
     words          w;
     const opt      opts[] = { { "project", 0, OPT_TEXT, &project, "NAME", "of a project, not of a user" },
                               { "core-hours", 0, OPT_TEXT, &limits[0], "H", "run time times cores, ever; none: no limit; default: what htc.ini says" },
-                              { "bytes", 0, OPT_TEXT, &limits[1], "SIZE", "outputs that are kept: 500M, 20G" },
+                              { "bytes", 0, OPT_TEXT, &limits[1], "SIZE", "outputs that are kept, and uploads of a user: 500M, 20G" },
                               { "tasks", 0, OPT_TEXT, &limits[2], "N", "unfinished tasks" },
                               { "processes", 0, OPT_TEXT, &limits[3], "N", "tasks that run at once" } };
     static const char *const names[] = { "--core-hours", "--bytes", "--tasks", "--processes" };

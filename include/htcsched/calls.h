@@ -129,8 +129,11 @@ typedef enum htc_call {
     HTC_CALL_HASH_PASSWORD = 23,   /**< bytes password -> str verifier (at most 159 bytes) */
     HTC_CALL_VERIFY_PASSWORD = 24, /**< str verifier, bytes password -> HTC_OK or HTC_EAUTH */
     HTC_CALL_RANDOM = 25,     /**< u32 n (at most 64) -> n random bytes that nobody can guess */
-    HTC_CALL_BLOB_WRITE = 26, /**< str user, hash, u64 size, u64 offset, bytes -> HTC_OK: a piece of an upload of that user's; that which completes
-                                   it is HTC_EINPUT if the whole has another hash. Uploads of several users are kept apart */
+    HTC_CALL_BLOB_WRITE = 26, /**< str user, hash, u64 size, u64 offset, bytes, and where the user has a quota u64 most -> u64 number, u64 bytes
+                                   of the user's uploads, u64 bytes that unfinished ones are announced with; an empty answer says nothing of them. A
+                                   piece of an upload of that user's; that which completes it is HTC_EINPUT if the whole has another hash. HTC_EDENIED:
+                                   it is the first one, and all uploads of the user, unfinished ones too, would come to more than most; then how many bytes
+                                   are left, in words. Uploads of several users are kept apart. Of two answers the one with the higher number is newer */
     HTC_CALL_BLOB_STAT = 27,  /**< str user, hash -> u64 size; HTC_ENOTFOUND: that user has no such upload */
     HTC_CALL_BLOB_READ = 39,  /**< str user, hash, u64 offset, u32 len (at most 1 MiB), bytes prefix (at most 64) -> the prefix, u64 offset, u64
                                    size, bytes: of an upload. HTC_ENOTFOUND; HTC_EINPUT: it does not reach so far.
@@ -149,6 +152,8 @@ typedef enum htc_call {
                                       everybody -> u64: how many there are, were given to that user, were removed. Since: 0.2 */
     HTC_CALL_CONTENT_FETCH = 42,  /**< to a host that has joined, which asks the gateway for what it lacks: str user, u8 spoilt (1: what is there under one
                                       of the hashes is another content), and so many times a name that nobody else's has, hash, u64 size -> HTC_OK: that user's tasks find these uploads there. HTC_ENOTFOUND, HTC_ENOSPC, HTC_EIO. Since: 0.2 */
+    HTC_CALL_CONTENT_SUM = 57,    /**< -> u64 number, and for each user who has uploads here: str user, u64 number, u64 bytes, u64 bytes of unfinished ones,
+                                      as BLOB_WRITE has them; counted anew. Since: 0.2 */
     HTC_CALL_DISK_USE = 38,   /**< u64 job, if it is not 0 str user, hashes -> u64 bytes, u64 files of its outputs; then of each upload that is there its hash and u64
                                    size. Job 0 -> u64 bytes, u64 files of all outputs, of all uploads, of unfinished ones */
     HTC_CALL_MAIL = 43,        /**< str to (addresses with commas between them), str subject, bytes text -> HTC_OK: a command has taken it.

@@ -58,12 +58,26 @@ said=$("$htc" submit -- true 2>&1) && fail "a submission over the quota is taken
 [ ! -e "$top/large/0/x" ] && [ ! -e "$top/large/x" ] || fail "what exceeded the quota was kept"
 "$htc" rm last > /dev/null && "$htc" quota "$me" --bytes none > /dev/null || fail "rm"
 
+# Uploads are of the same bytes: one beyond them is refused, and no job is made.
+head -c 60000 /dev/urandom > "$top/one" && head -c 100000 /dev/urandom > "$top/two"
+"$htc" quota "$me" --bytes 200K > /dev/null || fail "quota --bytes"
+"$htc" submit --wait --name reads -i "$top/one" -- cat one > /dev/null || fail "an upload of 60 KB"
+uploads=$("$htc" --json quota "$me" | value quota.bytes.uploads)
+((uploads >= 60000 && uploads < 70000)) || fail "uploads come to $uploads bytes"
+"$htc" quota "$me" | grep 'of uploads' > /dev/null || fail "$("$htc" quota "$me")"
+said=$("$htc" submit -i "$top/two" -- cat two 2>&1) && fail "100 KB beside 120 of 200 are taken"
+[[ $said == *"exceeds the quota of bytes of $me"*"bytes are left"* ]] || fail "refused with $said"
+[ "$("$htc" --json status | value jobs.0.name)" = reads ] || fail "a job was made"
+"$htc" quota "$me" --bytes none > /dev/null || fail "quota none"
+
 # Tasks at once.
 "$htc" quota "$me" --processes 1 > /dev/null || fail "quota --processes"
 "$htc" submit --wait -- sh -c 'mkdir "$0/lock" && sleep 0.1 && rmdir "$0/lock"' "$top/work" ::: 1 2 3 4 5 6 > /dev/null || fail "two ran at once"
 "$htc" down > /dev/null || fail "down"
 "$htc" up --config "$top/two.ini" > /dev/null || fail "up again"
 [ "$("$htc" --json quota "$me" | value quota.processes.limit)" = 1 ] || fail "the quota is forgotten"
+counted() { [ "$("$htc" --json quota "$me" | value quota.bytes.uploads)" = "$uploads" ]; }
+soon counted || fail "uploads come to $("$htc" --json quota "$me" | value quota.bytes.uploads) bytes after a restart"
 "$htc" report --since 1d --by project > "$top/report" || fail "report after a restart"
 grep -q '^physics' "$top/report" || fail "report: $(cat "$top/report")"
 "$htc" down > /dev/null || fail "down"

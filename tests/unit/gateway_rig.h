@@ -55,6 +55,10 @@ typedef struct rig {
     char       live_site[32];
     htc_buf    swept; /* the body of the last CONTENT_SWEEP */
     uint32_t   disk_fails; /* uploads cannot be read */
+    struct {   /* what ann's uploads come to, as her host knows it */
+        int      counted; /* it is told */
+        uint64_t number, stored, unfinished;
+    } uploads;
     uint32_t   mails;  /* that the host was asked to send, the last to whom and about what, */
     char       mail_to[300], mail_subject[256], mail_text[2048];
     htc_status mail_status; /* and what it answers */
@@ -166,6 +170,36 @@ static void rig_put_handle(htc_buf *b, uint64_t agent)
     char text[32];
     snprintf(text, sizeof text, "agent %llu", (unsigned long long)agent);
     htc_put_str(b, text);
+}
+
+static inline void rig_put_uploads(rig *r, htc_buf *b)
+{
+    htc_put_u64(b, ++r->uploads.number);
+    htc_put_u64(b, r->uploads.stored);
+    htc_put_u64(b, r->uploads.unfinished);
+}
+
+static inline htc_status rig_upload(rig *r, htc_bytes body, htc_buf *b)
+{
+    char       user[64];
+    htc_reader in = htc_reader_of(body);
+    htc_get_str(&in, user, sizeof user);
+    htc_get_raw(&in, 32);
+    uint64_t size = htc_get_u64(&in), offset = htc_get_u64(&in), len = htc_get_bytes(&in).len;
+    uint64_t most = htc_reader_left(&in) ? htc_get_u64(&in) : UINT64_MAX, taken = r->uploads.stored + r->uploads.unfinished;
+    if (offset == 0 && (taken > most || size > most - taken)) {
+        char text[64];
+        snprintf(text, sizeof text, "%llu bytes are left", (unsigned long long)(taken < most ? most - taken : 0));
+        htc_put_raw(b, htc_bytes_of(text));
+        return HTC_EDENIED;
+    }
+    r->uploads.unfinished += offset == 0 ? size : 0;
+    if (offset + len == size) {
+        r->uploads.unfinished -= size;
+        r->uploads.stored += size;
+    }
+    rig_put_uploads(r, b);
+    return HTC_OK;
 }
 
 static void rig_call(rig *r, const htc_effect *e)
@@ -281,8 +315,18 @@ static void rig_call(rig *r, const htc_effect *e)
         rig_answer(r, e, r->mail_status, NULL);
         break;
     }
+    case HTC_CALL_CONTENT_SUM:
+        htc_put_u64(&b, ++r->uploads.number);
+        htc_put_str(&b, "ann");
+        rig_put_uploads(r, &b);
+        rig_answer(r, e, r->uploads.counted ? HTC_OK : HTC_EUNSUPPORTED, &b);
+        break;
+    case HTC_CALL_BLOB_WRITE: {
+        htc_status status = r->uploads.counted ? rig_upload(r, e->body, &b) : HTC_OK;
+        rig_answer(r, e, status, &b);
+        break;
+    }
     case HTC_CALL_DROP_JOB:
-    case HTC_CALL_BLOB_WRITE:
         if (e->tag)
             rig_answer(r, e, HTC_OK, NULL);
         break;

@@ -426,6 +426,78 @@ Test(gateway_host, bounds_what_unfinished_uploads_may_take)
     htc__remove_tree(p.dir);
 }
 
+static void piece_of_quota(play *p, const uint8_t hash[32], uint64_t size, uint64_t at, const char *text, uint64_t most)
+{
+    uint32_t i = p->count;
+    piece(p, hash, size, at, text);
+    htc_put_u64(&p->bodies[i], most);
+}
+
+/* What the answer to a call says of a user's uploads: finished and unfinished ones. */
+static void expect_sums(const play *p, uint32_t i, uint64_t bytes, uint64_t unfinished)
+{
+    htc_reader r = htc_reader_of((htc_bytes){ p->text[i], p->len[i] });
+    if (p->ops[i] == HTC_CALL_CONTENT_SUM) {
+        char user[64];
+        cr_expect(htc_get_u64(&r) > 0);
+        htc_get_str(&r, user, sizeof user);
+        cr_expect(eq(str, user, "ann"));
+    }
+    cr_expect(htc_get_u64(&r) > 0);
+    cr_expect(eq(u64, htc_get_u64(&r), bytes), "call %u", i);
+    cr_expect(eq(u64, htc_get_u64(&r), unfinished), "call %u", i);
+    cr_expect(eq(int, htc_reader_done(&r), HTC_OK));
+}
+
+/* All of ann's may come to 10 bytes, as they are announced: two that begin at the same time do not come to more. */
+Test(gateway_host, sums_up_uploads_of_a_user_and_bounds_them)
+{
+    static const char *const texts[] = { "abcd", "efgh", "ijkl" };
+    play                     p;
+    uint8_t                  hash[3][32];
+    char                     hex[3][65], path[300];
+    play_open(&p);
+    for (int i = 0; i < 3; i++) {
+        htc_content_hash(htc_bytes_of(texts[i]), hash[i]);
+        htc_content_hex(hash[i], hex[i]);
+    }
+    piece_of_quota(&p, hash[0], 4, 0, "ab", 10);
+    piece_of_quota(&p, hash[1], 4, 0, "ef", 10);
+    piece_of_quota(&p, hash[2], 4, 0, "ij", 10); /* no room beside these two */
+    piece_of_quota(&p, hash[0], 4, 2, "cd", 10);
+    piece_of_quota(&p, hash[2], 4, 0, "ij", 10);
+    piece_of_quota(&p, hash[1], 4, 2, "gh", 3); /* what has begun ends */
+    piece_of_quota(&p, hash[1], 4, 0, "ef", 3); /* there already: it takes nothing */
+    add(&p, HTC_CALL_CONTENT_SUM);
+    play_run(&p);
+    static const htc_status want[] = { HTC_OK, HTC_OK, HTC_EDENIED, HTC_OK, HTC_EDENIED, HTC_OK, HTC_OK, HTC_OK };
+    static const uint64_t   sums[][2] = { { 0, 4 }, { 0, 8 }, { 0 }, { 4, 4 }, { 0 }, { 8, 0 }, { 8, 0 }, { 8, 0 } };
+    for (uint32_t i = 0; i < sizeof want / sizeof *want; i++) {
+        cr_expect(eq(int, p.status[i], want[i]), "call %u: %s", i, p.text[i]);
+        if (want[i] == HTC_OK)
+            expect_sums(&p, i, sums[i][0], sums[i][1]);
+    }
+    cr_expect(strncmp(p.text[2], "2 bytes are left", 16) == 0, "%s", p.text[2]);
+    /* What is swept is free again, and what another gateway has stored meanwhile counts. */
+    age(p.dir, hex[1], 1000);
+    p.count = p.next = p.answered = 0;
+    piece_of_quota(&p, hash[2], 4, 0, "ij", 10);
+    htc_buf *b = add(&p, HTC_CALL_CONTENT_SWEEP);
+    htc_put_u64(b, 500 * HTC_SECOND);
+    piece_of_quota(&p, hash[2], 4, 0, "ij", 10);
+    play_run(&p);
+    cr_expect(eq(int, p.status[0], HTC_EDENIED));
+    cr_expect(eq(int, p.status[2], HTC_OK), "%s", p.text[2]);
+    expect_sums(&p, 2, 4, 4);
+    snprintf(path, sizeof path, "%s/data/blobs/ann", p.dir);
+    put_file(path, hex[1], "efgh");
+    p.count = p.next = p.answered = 0;
+    add(&p, HTC_CALL_CONTENT_SUM);
+    play_run(&p);
+    expect_sums(&p, 0, 8, 0);
+    htc__remove_tree(p.dir);
+}
+
 static void read_call(play *p, uint32_t attempt, const char *name, uint64_t offset, uint32_t len)
 {
     htc_buf *b = add(p, HTC_CALL_FILE_READ);

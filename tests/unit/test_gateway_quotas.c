@@ -172,6 +172,70 @@ Test(gateway_quotas, of_bytes_bound_what_is_kept)
     submit_in("ann", NULL, SWEEP(5));
 }
 
+/* A piece of an upload of ann's; "", or the message of the error. */
+static const char *upload(uint8_t which, uint64_t size, uint64_t offset, size_t n)
+{
+    static char     said[400];
+    static uint64_t id = UINT64_C(1) << 40;
+    uint8_t         hash[32] = { which }, bytes[2000] = { 0 };
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_begin(&b, HTC_WIRE_UPLOAD, ++id);
+    htc_put_str(&b, "ann");
+    htc_put_str(&b, "");
+    htc_put_raw(&b, (htc_bytes){ hash, sizeof hash });
+    htc_put_u64(&b, size);
+    htc_put_u64(&b, offset);
+    htc_put_bytes(&b, (htc_bytes){ bytes, n });
+    rig_say(&r, op, &b);
+    htc_buf_free(&b);
+    const rig_message *m = rig_newest(&r, op, HTC_WIRE_USER_ANSWER);
+    cr_assert(m && m->id == id, "no answer");
+    json_t     *answer = json_loadb((const char *)m->bytes, m->len, 0, NULL);
+    const char *name = json_string_value(json_object_get(answer, "error")), *message = json_string_value(json_object_get(answer, "message"));
+    snprintf(said, sizeof said, "%s%s%s", name ? name : "", name ? ": " : "", message ? message : "");
+    json_decref(answer);
+    return said;
+}
+
+/* Uploads are of the same bytes as outputs, from their first piece on; a start counts them, and what is swept is free again. */
+Test(gateway_quotas, of_bytes_count_uploads)
+{
+    htc_attempt at;
+    r.uploads.counted = 1;
+    r.uploads.stored = 100; /* by a gateway before */
+    start_again();
+    ok("{\"op\":\"quota\",\"name\":\"ann\",\"bytes\":1000}");
+    cr_expect(user_number("ann", "quota.bytes.used") == 100);
+    cr_expect(user_number("bob", "quota.bytes.used") == 0);
+    uint64_t id = submit_in("ann", NULL, SWEEP(6));
+    let_register();
+    ten_seconds();
+    cr_assert(pull(&agents[0], &at) == HTC_GRANT_TASKS);
+    report_bytes(&agents[0], &at, 300);
+    cr_expect(eq(str, (char *)(uintptr_t)upload(1, 400, 0, 100), ""));
+    cr_expect(user_number("ann", "quota.bytes.used") == 800, "its room is set aside: %g", user_number("ann", "quota.bytes.used"));
+    cr_expect(user_number("ann", "quota.bytes.outputs") == 300 && user_number("ann", "quota.bytes.uploads") == 500);
+    const char *said = upload(2, 201, 0, 201);
+    cr_expect(strcmp(said, "HTC_EDENIED: an upload of 201 bytes exceeds the quota of bytes of ann (800 of 1000 used): 200 bytes are left") == 0, "%s", said);
+    cr_expect(eq(str, (char *)(uintptr_t)upload(2, 200, 0, 200), ""));
+    cr_expect(eq(str, (char *)(uintptr_t)upload(1, 400, 100, 300), ""), "what has begun ends");
+    cr_expect(user_number("ann", "quota.bytes.left") == 0);
+    cr_expect(try_submit("ann", NULL, SWEEP(5)) == 0);
+    cr_expect(strstr(error, "HTC_EDENIED: nothing is left of the quota of bytes of ann (1000 of 1000 used)"), "%s", error);
+    cr_assert(pull(&agents[0], &at) == HTC_GRANT_TASKS);
+    report_bytes(&agents[0], &at, 1);
+    cr_expect(eq(long, (long)count_of(op, id, "failed"), 1), "nor is an output kept");
+    start_again();
+    cr_expect(user_number("ann", "quota.bytes.uploads") == 700, "after a restart too: %g", user_number("ann", "quota.bytes.uploads"));
+    r.uploads.stored = 0; /* swept */
+    rig_pass(&r, 2 * HOUR);
+    cr_expect(user_number("ann", "quota.bytes.used") == 300, "%g", user_number("ann", "quota.bytes.used"));
+    submit_in("ann", NULL, SWEEP(5));
+    ok("{\"op\":\"quota\",\"name\":\"ann\",\"bytes\":0}");
+    cr_expect(eq(str, (char *)(uintptr_t)upload(3, 5000, 0, 10), ""), "without a quota any upload is taken");
+}
+
 /* An attempt's outputs take the place of those of the one before: only these count, after a restart too, and in a project. */
 Test(gateway_quotas, of_bytes_count_the_last_attempt_of_a_task)
 {

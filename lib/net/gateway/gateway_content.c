@@ -164,6 +164,9 @@ htc_status htc__content_adopt(htc__job *j, htc_reader *r)
         }
         if (of >= 0)
             close(of);
+        pthread_mutex_lock(&j->gateway->blobs);
+        htc__stored_forget(j->gateway, user);
+        pthread_mutex_unlock(&j->gateway->blobs);
     } else if (status == HTC_OK && what <= HTC_ADOPT_DROP) {
         if (what == HTC_ADOPT_COUNT) /* a gateway begins */
             give_all_names_back(blobs);
@@ -208,12 +211,14 @@ static int remove_untouched(int dir, const char *name, htc_ns age)
 }
 
 /* What is looked at is removed only while no upload of it ends. */
-static int remove_if_old(htc__job *j, int dir, const char *name, htc_ns age, uint64_t *bytes)
+static int remove_if_old(htc__job *j, int dir, const char *user, const char *name, htc_ns age, uint64_t *bytes)
 {
     struct stat st;
     pthread_mutex_lock(&j->gateway->blobs);
     int gone = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && is_older(&st, age) &&
                (j->gateway->shared ? remove_untouched(dir, name, age) : unlinkat(dir, name, 0) == 0);
+    if (gone)
+        htc__stored_add(j->gateway, user, (uint64_t)st.st_size, 1);
     pthread_mutex_unlock(&j->gateway->blobs);
     if (gone)
         *bytes += (uint64_t)st.st_size;
@@ -230,7 +235,7 @@ static uint64_t sweep_user(htc__job *j, int blobs, const char *user, htc_bytes n
     DIR           *d = fd < 0 ? NULL : fdopendir(fd);
     while (d && (e = readdir(d)))
         if (htc_content_unhex(e->d_name, hash) == HTC_OK && !bsearch(hash, named.data, named.len, 32, by_bytes))
-            files += (uint64_t)remove_if_old(j, dirfd(d), e->d_name, grace, bytes);
+            files += (uint64_t)remove_if_old(j, dirfd(d), user, e->d_name, grace, bytes);
     if (d)
         closedir(d);
     else if (fd >= 0)

@@ -31,7 +31,7 @@ static htc_status failed(htc__job *j, const char *what, const char *path, int er
 typedef struct upload {
     char      user[64];
     uint8_t   hash[32];
-    uint64_t  size, offset;
+    uint64_t  size, offset, most; /* most: that all of the user's may come to */
     htc_bytes bytes;
     char      part[PATH_MAX], final[PATH_MAX], dir[PATH_MAX];
 } upload;
@@ -151,6 +151,9 @@ static htc_status upload_admit(htc__job *j, const upload *u)
             return u->size > g->uploads_max ? HTC_ETOOBIG : HTC_EBUSY;
         }
     }
+    htc_status status = htc__stored_room(j, u->user, u->size, u->most);
+    if (status != HTC_OK)
+        return status;
     htc__upload *begun = calloc(1, sizeof *begun);
     if (!begun)
         return HTC_ENOMEM;
@@ -184,6 +187,7 @@ static htc_status complete(htc__job *j, upload *u, int fd)
         return failed(j, "cannot sync", u->part, errno);
     if (rename(u->part, u->final) != 0)
         return failed(j, "cannot store", u->final, errno);
+    htc__stored_add(j->gateway, u->user, u->size, 0);
     if (j->gateway->durable && htc__sync_dir(u->dir) != 0)
         return failed(j, "cannot sync", u->dir, errno);
     return HTC_OK;
@@ -230,6 +234,7 @@ static htc_status blob_write(htc__job *j, htc_reader *r)
     u.size = htc_get_u64(r);
     u.offset = htc_get_u64(r);
     u.bytes = htc_get_bytes(r);
+    u.most = htc_reader_left(r) ? htc_get_u64(r) : UINT64_MAX;
     if (read != HTC_OK || htc_reader_done(r) != HTC_OK)
         return HTC_EPROTO;
     if (u.offset > u.size || u.bytes.len > u.size - u.offset || (u.bytes.len == 0 && u.size > 0)) {
@@ -254,6 +259,8 @@ static htc_status blob_write(htc__job *j, htc_reader *r)
         if (over && *upload_of(j->gateway, &u))
             upload_drop(j->gateway, upload_of(j->gateway, &u));
     }
+    if (status == HTC_OK)
+        status = htc__stored_tell(j, u.user);
     pthread_mutex_unlock(&j->gateway->blobs);
     return status;
 }
@@ -451,6 +458,7 @@ void htc__gateway_files(htc__job *j)
     case HTC_CALL_CONTENT_ADOPT: j->status = htc__content_adopt(j, &r); break;
     case HTC_CALL_CONTENT_TOUCH: j->status = htc__content_touch_all(j, &r); break;
     case HTC_CALL_CONTENT_SWEEP: j->status = htc__content_sweep(j, &r); break;
+    case HTC_CALL_CONTENT_SUM: j->status = htc__stored_sum(j, &r); break;
     case HTC_CALL_DISK_USE: j->status = htc__disk_use(j, &r); break;
     case HTC_CALL_FILE_READ: j->status = file_read(j, &r); break;
     case HTC_CALL_LIVE_READ: j->status = live_read(j, &r); break;

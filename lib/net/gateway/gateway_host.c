@@ -199,6 +199,7 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     case HTC_CALL_DROP_OUTPUT:
     case HTC_CALL_CONTENT_TOUCH:
     case HTC_CALL_CONTENT_SWEEP:
+    case HTC_CALL_CONTENT_SUM:
     case HTC_CALL_DISK_USE:
     case HTC_CALL_LIVE_READ: return job_new(g, op, tag, body);
     default: return HTC_EUNSUPPORTED;
@@ -392,6 +393,7 @@ void htc_gateway_host_destroy(htc_gateway_host *g)
     if (!g)
         return;
     htc__uploads_end(g);
+    htc__stored_end(g);
     htc__objects_host_close(g->objects);
     pthread_mutex_destroy(&g->blobs);
     free(g->state_dir);

@@ -25,6 +25,14 @@ typedef struct htc__upload {
     struct htc__upload *next;
 } htc__upload;
 
+/* What the uploads of a user come to. */
+typedef struct htc__stored {
+    char                user[64];
+    uint64_t            bytes;
+    int                 known; /* they were counted */
+    struct htc__stored *next;
+} htc__stored;
+
 struct htc_gateway_host {
     const htc_env     *env;
     htc_host          *host;
@@ -53,6 +61,8 @@ struct htc_gateway_host {
     pthread_mutex_t    blobs;      /* one write of an upload at a time; also of what follows */
     uint64_t           uploads_max; /* bytes that unfinished uploads may come to */
     htc__upload       *uploads;     /* unfinished, the oldest first */
+    htc__stored       *stored;      /* finished, by user */
+    uint64_t           told;        /* answers that said what uploads come to */
 };
 
 /* One call on its way through a worker thread. */
@@ -73,6 +83,14 @@ void htc__gateway_files(htc__job *j);
 void htc__gateway_secrets(htc__job *j);
 void htc__uploads_forget(htc_gateway_host *g); /* those that nobody goes on with */
 void htc__uploads_end(htc_gateway_host *g);
+
+/* gateway_stored.c: on a worker thread, and blobs is held */
+htc_status htc__stored_room(htc__job *j, const char *user, uint64_t size, uint64_t most); /* may an upload of that size begin? HTC_EDENIED: no, and left */
+void       htc__stored_add(htc_gateway_host *g, const char *user, uint64_t bytes, int removed);
+void       htc__stored_forget(htc_gateway_host *g, const char *user); /* it is counted anew when it is asked for */
+htc_status htc__stored_tell(htc__job *j, const char *user);           /* into the answer */
+void       htc__stored_end(htc_gateway_host *g);
+htc_status htc__stored_sum(htc__job *j, htc_reader *r);               /* HTC_CALL_CONTENT_SUM; takes blobs itself */
 
 /* gateway_content.c: on a worker thread */
 void       htc__content_touch(int blobs, const char *hex);

@@ -207,25 +207,32 @@ static void download_job(htc_gateway *gw, request *q, job *j)
 
 /* ---- uploads ---- */
 
-/* Of what others have uploaded nothing is told, not even that it is there. */
-static void ask_as_user(htc_gateway *gw, request *q, uint32_t op, htc_bytes rest, htc_runtime_call_fn fn)
+/* Of what others have uploaded nothing is told, not even that it is there. most: see BLOB_WRITE; QUOTA_NONE: it is not said. */
+static void ask_as_user(htc_gateway *gw, request *q, uint32_t op, htc_bytes rest, uint64_t most, htc_runtime_call_fn fn)
 {
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, q->user->name);
     htc_put_raw(&gw->scratch, rest);
+    if (most != QUOTA_NONE)
+        htc_put_u64(&gw->scratch, most);
     htc_runtime_call(gw->runtime, op, htc_buf_bytes(&gw->scratch), fn, q);
 }
 
 static void piece_written(void *role, void *ctx, htc_status status, htc_bytes body)
 {
     htc_gateway *gw = role;
-    request *q = ctx;
-    if (status == HTC_OK)
+    request   *q = ctx;
+    htc_reader sums = htc_reader_of(body);
+    if (status == HTC_OK) {
+        htc__gw_uploads_are(q->user, &sums);
         htc__gw_req_answer(gw, q, json_object());
-    else
+    } else if (status == HTC_EDENIED) {
+        htc__gw_quota_refuses_upload(gw, q, body);
+    } else {
         htc__gw_req_fail(gw, q, status, status == HTC_ENOSPC ? "free some space and try again" : "", "the upload was refused: %.*s",
                          body.len ? (int)body.len : (int)strlen(htc_strerror(status)),
                          body.len ? (const char *)body.data : htc_strerror(status));
+    }
 }
 
 static void upload(htc_gateway *gw, request *q)
@@ -244,7 +251,7 @@ static void upload(htc_gateway *gw, request *q)
     else if (piece.len > PIECE_MAX || offset > size || piece.len > size - offset)
         htc__gw_req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "the piece does not lie within the file");
     else
-        ask_as_user(gw, q, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), piece_written);
+        ask_as_user(gw, q, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), htc__gw_quota_uploads(gw, q->user), piece_written);
 }
 
 static void blob_known(void *role, void *ctx, htc_status status, htc_bytes body)
@@ -267,7 +274,7 @@ static void blob(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_EINVAL, "64 hex digits", "this is not a content hash");
         return;
     }
-    ask_as_user(gw, q, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, blob_known);
+    ask_as_user(gw, q, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, QUOTA_NONE, blob_known);
 }
 
 void htc__gw_api_files(htc_gateway *gw, request *q)

@@ -61,6 +61,45 @@ void htc__gw_content_find(htc_bytes document, htc_buf *hashes)
         sort_unique(hashes);
 }
 
+/* ---- what uploads come to, by user ---- */
+
+void htc__gw_uploads_are(user *u, htc_reader *sums)
+{
+    uint64_t number = htc_get_u64(sums), bytes = htc_get_u64(sums), unfinished = htc_get_u64(sums);
+    if (sums->status != HTC_OK || number < u->uploads_number)
+        return;
+    u->uploads_number = number;
+    u->uploads = bytes;
+    u->uploading = unfinished;
+}
+
+/* A host that cannot tell, as in a test, says nothing: then uploads count for nothing. */
+static void summed(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    htc_gateway *gw = role;
+    htc_reader   r = htc_reader_of(body);
+    uint64_t     number = htc_get_u64(&r);
+    (void)ctx;
+    if (status != HTC_OK || r.status != HTC_OK)
+        return;
+    for (user *u = gw->users; u; u = u->hh.next)
+        if (u->uploads_number < number) {
+            u->uploads_number = number;
+            u->uploads = u->uploading = 0;
+        }
+    while (r.status == HTC_OK && htc_reader_left(&r)) {
+        char name[NAME_MAX_BYTES];
+        htc_get_str(&r, name, sizeof name);
+        user *u = r.status == HTC_OK ? htc__gw_user(gw, name) : NULL, nobody = { 0 };
+        htc__gw_uploads_are(u ? u : &nobody, &r);
+    }
+}
+
+static void sum_up(htc_gateway *gw)
+{
+    htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_SUM, (htc_bytes){ 0 }, summed, NULL);
+}
+
 /* ---- uploads of before they had owners ---- */
 
 /* Once, when the gateway begins and its host has such: the owner of each job that names some has these, then the rest goes. */
@@ -140,7 +179,8 @@ static void adopt_page(void *role, void *ctx, const htc_kv_result *r)
 
 static void adopt_dropped(void *role, void *ctx, htc_status status, htc_bytes body)
 {
-    (void)role, (void)ctx, (void)status, (void)body; /* what is left is looked for at the next start */
+    (void)ctx, (void)status, (void)body; /* what is left is looked for at the next start */
+    sum_up(role);
 }
 
 static void adopt_next(htc_gateway *gw, adoption *a)
@@ -170,6 +210,7 @@ static void adopt_counted(void *role, void *ctx, htc_status status, htc_bytes bo
     uint64_t     n = status == HTC_OK ? htc_get_u64(&r) : 0;
     adoption    *a = n ? htc_runtime_context(gw->runtime, sizeof *a) : NULL;
     (void)ctx;
+    sum_up(gw); /* what a sweep of a gateway before this one had set aside has its name again */
     if (!a)
         return;
     htc__log(&gw->env, HTC_LOG_INFO, "%llu uploads of an earlier system belong to nobody -> give each to whose jobs name it", (unsigned long long)n);
@@ -204,6 +245,7 @@ static void swept(void *role, void *ctx, htc_status status, htc_bytes body)
         htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("files", files), HTC__NUMBER("bytes", bytes)),
                       "%llu uploads of %llu bytes are named by no job -> removed", (unsigned long long)files,
                       (unsigned long long)bytes);
+    sum_up(gw);
 }
 
 static void marks_page(void *role, void *ctx, const htc_kv_result *r)

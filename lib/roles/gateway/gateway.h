@@ -271,6 +271,8 @@ struct user {
     project     *project; /* of the job whose tasks went last, or go next */
     quota_holder quota;
     uint64_t     bytes; /* of the outputs of its jobs */
+    uint64_t     uploads, uploading; /* bytes of its uploads, and of those that have begun, as the host said last, */
+    uint64_t     uploads_number;     /* in the answer of that number */
     uint64_t core_ns, tasks_done; /* used and done, ever: of the jobs there are, and of those removed */
     uint64_t folded_core_ns, folded_done; /* of those removed, as in the record */
     uint64_t folded_job; /* the last whose sums are in there: they are added once, however often its removal begins anew */
@@ -755,6 +757,7 @@ void     htc__gw_removals_free(htc_gateway *gw);
 /* content.c */
 void htc__gw_content_find(htc_bytes document, htc_buf *hashes); /* appended, sorted, each once */
 void htc__gw_content_begin(htc_gateway *gw);                    /* it serves from now on */
+void htc__gw_uploads_are(user *u, htc_reader *sums);            /* u64 number, u64 bytes, u64 of unfinished ones; not what is older, nor what is not whole */
 void htc__gw_content_look(htc_gateway *gw);                     /* is it time to remove what no job names? */
 
 /* content_sites.c */

@@ -87,6 +87,9 @@ int  htc__gw_quota_has_task(const htc_gateway *gw, const job *j); /* may one mor
 int  htc__gw_quota_admits(htc_gateway *gw, request *q, const user *u, const project *p, uint64_t tasks);
 /* May so many bytes more of outputs of j be kept? 0: and why not. */
 int  htc__gw_quota_takes(const htc_gateway *gw, const job *j, uint64_t bytes, char *why, size_t cap);
+/* Bytes that uploads of u may come to, beside the outputs that are kept; QUOTA_NONE: any number. */
+uint64_t htc__gw_quota_uploads(const htc_gateway *gw, const user *u);
+void     htc__gw_quota_refuses_upload(htc_gateway *gw, request *q, htc_bytes left); /* the host has; left: in its words */
 /* Why nothing of the job may be handed out, for people; 0: quotas do not keep it. */
 int  htc__gw_quota_why(const htc_gateway *gw, const job *j, char *text, size_t cap);
 json_t *htc__gw_quota_json(htc_gateway *gw, const user *u, const project *p); /* of one of them; the other NULL */

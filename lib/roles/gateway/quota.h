@@ -7,7 +7,7 @@
 
 typedef enum quota_kind {
     QUOTA_CORE = 0,  /* run time of attempts times their cores, ever: nanoseconds */
-    QUOTA_BYTES,     /* outputs that are kept */
+    QUOTA_BYTES,     /* outputs that are kept, and a user's uploads */
     QUOTA_TASKS,     /* unfinished ones */
     QUOTA_PROCESSES, /* tasks that agents hold */
     QUOTA_KINDS

@@ -1,7 +1,7 @@
 /* Quotas of users and projects: what may be submitted and handed out.
  *
  * q/USER: format 1, limits. A project's stand in its record. What is used is counted, never stored here: core time with the tasks,
- * bytes too, unfinished and held tasks with the open jobs. The core time of what runs counts as it is seen (htc__gw_quotas_look), so that a
+ * bytes of outputs too, those of a user's uploads by the host (content.c), unfinished and held tasks with the open jobs. The core time of what runs counts as it is seen (htc__gw_quotas_look), so that a
  * long task is not noticed only at its end. */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static uint64_t used_of(const user *u, const project *p, quota_kind kind)
 {
     switch (kind) {
     case QUOTA_CORE: return u ? htc__quota_sum(u->core_ns, u->quota.running) : htc__quota_sum(p->core_ns, p->quota.running);
-    case QUOTA_BYTES: return u ? u->bytes : p->bytes;
+    case QUOTA_BYTES: return u ? htc__quota_sum(u->bytes, htc__quota_sum(u->uploads, u->uploading)) : p->bytes;
     case QUOTA_TASKS: return u ? u->unfinished + u->coming : p->unfinished + p->coming;
     default: return u ? u->running : p->running;
     }
@@ -42,7 +42,7 @@ static uint64_t used_of(const user *u, const project *p, quota_kind kind)
 static void text_of(const htc_gateway *gw, const user *u, const project *p, quota_kind kind, char *text, size_t cap)
 {
     char who[PROJECT_NAME_BYTES + 10];
-    snprintf(who, sizeof who, "%s%.32s", u ? "" : "project ", u ? u->name : p->name);
+    snprintf(who, sizeof who, "%s%.32s", u ? "" : "project ", u ? u->name : p ? p->name : "");
     htc__quota_text(kind, who, used_of(u, p, kind), limit_of(gw, u, p, kind), text, cap);
 }
 
@@ -56,6 +56,10 @@ json_t *htc__gw_quota_json(htc_gateway *gw, const user *u, const project *p)
         json_object_set_new(one, "used", whole ? json_integer((json_int_t)used) : json_real(htc__quota_shown(kind, used)));
         json_object_set_new(one, "limit", limit == QUOTA_NONE ? json_null() : whole ? json_integer((json_int_t)limit) : json_real(htc__quota_shown(kind, limit)));
         json_object_set_new(one, "left", left == QUOTA_NONE ? json_null() : whole ? json_integer((json_int_t)left) : json_real(htc__quota_shown(kind, left)));
+        if (kind == QUOTA_BYTES && u) {
+            json_object_set_new(one, "outputs", json_integer((json_int_t)u->bytes));
+            json_object_set_new(one, "uploads", json_integer((json_int_t)(used - u->bytes)));
+        }
         json_object_set_new(o, htc__quota_name(kind), one);
     }
     return o;
@@ -198,6 +202,25 @@ int htc__gw_quota_takes(const htc_gateway *gw, const job *j, uint64_t bytes, cha
     return takes(gw, j->user, NULL, bytes, why, cap) && (!j->project || takes(gw, NULL, j->project, bytes, why, cap));
 }
 
+/* An upload has its room from its first piece on, which the host sets aside: two at a time do not come to more. Outputs that are taken after
+ * that piece was sent and before it is answered may. */
+uint64_t htc__gw_quota_uploads(const htc_gateway *gw, const user *u)
+{
+    return htc__quota_left(limit_of(gw, u, NULL, QUOTA_BYTES), u->bytes);
+}
+
+#define FREES_BYTES "remove jobs with their outputs (htc rm), after which their uploads go in time, or ask the operator for more (htc quota)"
+
+void htc__gw_quota_refuses_upload(htc_gateway *gw, request *q, htc_bytes left)
+{
+    char       text[160];
+    htc_reader r = htc_reader_of(htc_buf_bytes(&q->raw));
+    htc_get_raw(&r, 32);
+    text_of(gw, q->user, NULL, QUOTA_BYTES, text, sizeof text);
+    htc__gw_req_fail(gw, q, HTC_EDENIED, FREES_BYTES, "an upload of %llu bytes exceeds the quota of %s: %.*s", (unsigned long long)htc_get_u64(&r), text,
+                     (int)left.len, left.len ? (const char *)left.data : "");
+}
+
 /* ---- what may be submitted ---- */
 
 static int admits(htc_gateway *gw, request *q, const user *u, const project *p, uint64_t tasks)
@@ -212,7 +235,7 @@ static int admits(htc_gateway *gw, request *q, const user *u, const project *p, 
             htc__gw_req_fail(gw, q, HTC_EDENIED, "submit fewer, wait until some have ended, or ask the operator for more (htc quota)",
                              "%llu tasks are more than the quota of %s", (unsigned long long)tasks, text);
         else
-            htc__gw_req_fail(gw, q, HTC_EDENIED, kind == QUOTA_BYTES ? "remove jobs with their outputs (htc rm), or ask the operator for more (htc quota)" : "ask the operator for more (htc quota)",
+            htc__gw_req_fail(gw, q, HTC_EDENIED, kind == QUOTA_BYTES ? FREES_BYTES : "ask the operator for more (htc quota)",
                              "nothing is left of the quota of %s", text);
         return 0;
     }

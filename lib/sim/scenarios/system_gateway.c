@@ -127,6 +127,7 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         htc_put_u64(&b, 0);
         answer_with(node, effect, HTC_OK, &b);
         break;
+    case HTC_CALL_CONTENT_SUM:
     case HTC_CALL_CONTENT_ADOPT:
         htc_put_u64(&b, 0);
         answer_with(node, effect, HTC_OK, &b);
