@@ -25,6 +25,7 @@ static void try_request(htc_bytes bytes)
         status = htc__transfer_one_read(&again, &one);
         CHECK(status == HTC_OK || status == HTC_EPROTO);
         if (status == HTC_OK) {
+            CHECK(one.up <= TRANSFER_UP_NEW && (one.up != TRANSFER_UP_NEW || !htc__url_is_ftp(one.url)));
             CHECK(one.url.len <= HTC__URL_MAX && !htc__url_wrong(one.url) && one.name.len && !memchr(one.name.data, '/', one.name.len));
             htc__transfer_one_write(&b, &one);
         }

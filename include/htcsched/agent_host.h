@@ -52,11 +52,11 @@ typedef struct htc_agent_host_options {
                             shares its blocks, else as a second name of it, which tasks can read only. 0: 16 MiB. Since: 0.2 */
     uint32_t stages_max; /**< so many tasks at once are staged in or out by all agents with this uid whose slots lie in one directory: the others are told
                               HTC_AGAIN; 0: any number. Since: 0.2 */
-    const char *transfer; /**< the program htc-transfer, which fetches inputs that tasks name by http:, https: and ftp: URLs; absolute; NULL: such
-                               inputs are refused. Since: 0.2 */
+    const char *transfer; /**< the program htc-transfer, which fetches inputs that tasks name by http:, https: and ftp: URLs, and sends outputs there;
+                               absolute; NULL: such inputs are refused, and such outputs stored alone. Since: 0.2 */
     uint64_t    url_max;  /**< bytes of one such input, at most; 0: 16 GiB. Since: 0.2 */
     htc_ns      url_connect; /**< to wait for a connection; 0: 30 s. Since: 0.2 */
-    htc_ns      url_stall;   /**< to wait while fewer than 100 bytes a second come; 0: 60 s. Since: 0.2 */
+    htc_ns      url_stall;   /**< to wait while fewer than 100 bytes a second come or go; 0: 60 s. Since: 0.2 */
     const char *url_ca;    /**< a file of certificates of authorities that are trusted beside the system's; NULL: none. Since: 0.2 */
     const char *url_proxy; /**< URL of the proxy to ask; NULL: none, whatever the environment says. Since: 0.2 */
     const char *gang; /**< the program htc-gang, which calls htc_agent_host_gang; absolute. A task of several nodes finds it as HYDRA_BOOTSTRAP_EXEC, by

@@ -171,8 +171,8 @@ typedef enum htc_stage_flags {
 /** One file to bring in or to take out. */
 typedef struct htc_stage {
     const char *name; /**< relative to the working directory; never leaves it */
-    const char *uri;  /**< file:/path, file:///path; of an input also htc:HASH (64 hex digits: uploaded content); of an
-                           output also a relative name without scheme: its name in the result set */
+    const char *uri;  /**< file:/path, file:///path, or a URL of http, https or ftp; of an input also htc:HASH (64 hex digits:
+                           uploaded content); of an output also a relative name without scheme: its name in the result set */
     uint32_t    flags; /**< htc_stage_flags */
 } htc_stage;
 

@@ -16,6 +16,11 @@ int htc__url_is_web(htc_bytes text)
     return begins(text, "http:") || begins(text, "https:") || begins(text, "ftp:");
 }
 
+int htc__url_is_ftp(htc_bytes text)
+{
+    return begins(text, "ftp:");
+}
+
 /* Bytes of the scheme with its slashes; 0: none that is taken. */
 static size_t scheme_of(htc_bytes url)
 {

@@ -13,6 +13,9 @@
 /* 1 if the text begins as one of http:, https: and ftp: does, whatever follows: whoever wrote it meant one. */
 int htc__url_is_web(htc_bytes text);
 
+/* 1 if it begins as one of ftp: does. */
+int htc__url_is_ftp(htc_bytes text);
+
 /* What is wrong with it as the URL of an input or output, for people: a constant. NULL: nothing. It has http://, https:// or ftp:// in small
  * letters, a host, no user or password, printable ASCII without blanks alone, and at most HTC__URL_MAX bytes. */
 const char *htc__url_wrong(htc_bytes url);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/url.h"
 #include "work/work_private.h"
 
 static const char *const slot_names[HTC__SLOT_KINDS] = {
@@ -183,6 +184,18 @@ int htc__uri_is_file(htc_bytes uri)
 {
     return (starts(uri, "file:/") && !starts(uri, "file://")) || starts(uri, "file:///") ||
            starts(uri, "file://localhost/");
+}
+
+const char *htc__target_wrong(htc_bytes url, uint32_t flags)
+{
+    const char *wrong = htc__url_wrong(url);
+    if (wrong)
+        return wrong;
+    if (flags & HTC_STAGE_APPEND)
+        return "is a URL, and nothing can be appended there: CreationFlag is overwrite or dontOverwrite";
+    if ((flags & HTC_STAGE_KEEP) && htc__url_is_ftp(url))
+        return "is of FTP, whose servers cannot be told dontOverwrite";
+    return NULL;
 }
 
 int htc__has_scheme(htc_bytes uri)

@@ -360,9 +360,9 @@ static htc_status set_env_name(expander *x, const char *value)
 static htc_status check_uri(expander *x, const char *value, int is_input)
 {
     htc_bytes uri = htc_bytes_of(value);
-    if (is_input && htc__url_is_web(uri)) {
+    if (htc__url_is_web(uri)) {
         char        shown[256]; /* without a password */
-        const char *wrong = htc__url_wrong(uri);
+        const char *wrong = is_input ? htc__url_wrong(uri) : htc__target_wrong(uri, x->stage_flags);
         htc__url_show(value, shown, sizeof shown);
         return wrong ? refuse(x, HTC_EUNSUPPORTED, wrong, shown) : HTC_OK;
     }
@@ -371,7 +371,7 @@ static htc_status check_uri(expander *x, const char *value, int is_input)
     if (htc__has_scheme(uri))
         return refuse(x, HTC_EUNSUPPORTED,
                       is_input ? "is not read here: only file:/path, http://, https://, ftp:// and htc:HASH are"
-                               : "is not written here: only file:/path and names in the result set are",
+                               : "is not written here: only file:/path, http://, https://, ftp:// and names in the result set are",
                       value);
     if (is_input)
         return refuse(x, HTC_EUNSUPPORTED, "has no scheme: file:/path or htc:HASH is needed", value);

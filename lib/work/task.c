@@ -203,7 +203,7 @@ static int stage_is_fine(const htc_stage *s, int is_input)
         return 0;
     if (htc__uri_is_file(uri) || (is_input && (htc__uri_is_upload(uri) || htc__uri_is_tree(uri) || !htc__url_wrong(uri))))
         return 1;
-    return !is_input && !htc__has_scheme(uri) && htc__path_stays(uri);
+    return !is_input && (htc__has_scheme(uri) ? !htc__target_wrong(uri, s->flags) : htc__path_stays(uri));
 }
 
 static void get_stages(task_reader *d, htc_stage *stages, size_t n, int is_input)

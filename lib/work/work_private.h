@@ -183,6 +183,8 @@ int htc__uri_is_upload(htc_bytes uri);
 int htc__uri_is_tree(htc_bytes uri); /* the same with a slash behind it: a directory */
 int htc__uri_is_file(htc_bytes uri);
 int htc__has_scheme(htc_bytes uri);
+/* What is wrong with a URL as that of an output, with its HTC_STAGE_...: a constant. NULL: nothing. */
+const char *htc__target_wrong(htc_bytes url, uint32_t flags);
 
 /* Take a finished buffer's bytes as memory of exactly their length (htc_work_free); HTC_ENOMEM or the buffer's error.
  */

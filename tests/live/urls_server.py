@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: urls_server.py FOLDER [CERTIFICATE KEY]
 Servers on 127.0.0.1 for tests of files by their URLs: HTTP, FTP and, with a certificate, HTTPS. Their ports are in FOLDER/ports (http ftp https), what
-was asked is in FOLDER/asked, a line each. Each path behaves in its own way, as it says below. It ends with its standard input."""
+was asked is in FOLDER/asked, a line each, and what it was sent in FOLDER/put. Each path behaves in its own way, as it says below. It ends with its standard input."""
 import base64
 import http.server
 import os
@@ -24,6 +24,13 @@ def times(what):
     with lock:
         counts[what] = counts.get(what, 0) + 1
         return counts[what]
+
+
+def keep(name, body):
+    os.makedirs(folder + "/put", exist_ok=True)
+    with open(folder + "/put/" + name + ".new", "wb") as f:
+        f.write(body)
+    os.rename(folder + "/put/" + name + ".new", folder + "/put/" + name)
 
 
 def asked(line):
@@ -155,12 +162,73 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.send_on("http://127.0.0.1:%d/plain.txt" % ports["http"])
 
 
+    # --- what is put there: put_NAME of a name that behaves in its own way; all others are taken ---
+    def do_PUT(self):
+        path, _, self.query = self.path.partition("?")
+        asked("PUT %s login=%s" % (path, "Authorization" in self.headers))
+        name = path.strip("/")
+        getattr(self, "put_" + name.replace("-", "_"), lambda: self.take(name))()
+
+    def body(self):
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def take(self, name, code=201):
+        body, there = self.body(), os.path.exists(folder + "/put/" + name)
+        if there and self.headers.get("If-None-Match") == "*":
+            return self.answer(412, b"it is there")
+        keep(name, body)
+        return self.answer(204 if there else code)
+
+    def refuse(self, code, headers=()):
+        self.body()
+        self.answer(code, b"no", headers)
+
+    def put_busy(self):  # the first time
+        self.refuse(503) if times("put busy") == 1 else self.take("busy")
+
+    def put_always_busy(self):
+        self.refuse(503)
+
+    def put_cut(self):  # the first time it goes away in the middle
+        if times("put cut") > 1:
+            return self.take("cut")
+        self.rfile.read(100000)
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+
+    def put_forbidden(self):
+        self.refuse(403)
+
+    def put_refused_early(self):  # nothing of it is read
+        self.answer(413, b"no")
+        self.close_connection = True
+
+    def put_moved(self):
+        self.refuse(307, [("Location", "/moved-here")])
+
+    def put_to_file(self):
+        self.refuse(307, [("Location", "file:///tmp/x")])
+
+    def put_private(self):
+        if self.headers.get("Authorization") == LOGIN:
+            self.take("private")
+        else:
+            self.refuse(401, [("WWW-Authenticate", 'Basic realm="x"')])
+
+    def put_away(self):  # the same server under another name: what is meant for this one is not sent there
+        self.refuse(307, [("Location", "http://localhost:%d/private" % ports["http"])])
+
+    def put_stall(self):  # all is read, and nothing answered
+        self.body()
+        time.sleep(600)
+
+
 class Ftp(socketserver.StreamRequestHandler):
     def say(self, line):
         self.wfile.write(line.encode() + b"\r\n")
 
     def handle(self):
-        user, start, data = "", 0, None
+        user, start, data, below = "", 0, None, ""
         self.say("220 here")
         for line in self.rfile:
             word, _, rest = line.decode().strip().partition(" ")
@@ -174,6 +242,7 @@ class Ftp(socketserver.StreamRequestHandler):
             elif word == "PWD":
                 self.say('257 "/"')
             elif word == "CWD":
+                below = rest
                 self.say("250 there" if rest in ("/", "pub", "private", "in") else "550 no such folder")
             elif word in ("TYPE", "MODE", "STRU"):
                 self.say("200 as you say")
@@ -198,6 +267,18 @@ class Ftp(socketserver.StreamRequestHandler):
                     c.sendall(CONTENT[start:150000] if cut else CONTENT[start:])
                 self.say("426 broken off" if cut else "226 done")
                 start = 0
+            elif word == "STOR":
+                asked("STOR %s user=%s" % (rest, user))
+                self.say("150 let it come")
+                with data.accept()[0] as c:
+                    if rest == "cut" and times("stor cut") == 1:
+                        c.recv(1000)
+                        body = None
+                    else:
+                        body = b"".join(iter(lambda: c.recv(65536), b""))
+                if body is not None and rest != "full":
+                    keep(below + "-" + rest, body)
+                self.say("426 broken off" if body is None else "552 the disk is full" if rest == "full" else "226 done")
             elif word == "QUIT":
                 self.say("221 bye")
                 return

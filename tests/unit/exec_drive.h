@@ -49,6 +49,8 @@ typedef struct drive {
     const char *at_dir, *at_id; /* HTC_CALL_OUTPUTS_AT is asked first; NULL: not */
     const char *outputs_in; /* where the manifest is looked for; NULL: in data */
     htc_status  at_status;
+    const char *transfer; /* the program that fetches and sends; NULL: there is none */
+    uint32_t    sends_again; /* so many times, where sending failed for now */
     int (*mend)(struct drive *d); /* what keeps it from being staged in; 1: it is staged in once more */
     /* what came */
     htc_status  staged_in, staged_out;
@@ -181,7 +183,12 @@ static inline void on_result(drive *d, const htc_input *in, htc_output *out)
             cr_assert(eq(int, htc_stored_read(&r, &d->stored), HTC_OK));
         else
             keep_text(d, in);
-        clean(d, out);
+        if (in->status == HTC_OK && d->sends_again && d->stored.status == HTC_ECLOSED) {
+            d->sends_again--;
+            call_run(out, HTC_CALL_STAGE_OUT);
+        } else {
+            clean(d, out);
+        }
         break;
     default:
         cr_assert(0, "an answer to call %u", in->op);
@@ -283,7 +290,7 @@ static inline void drive_run(drive *d)
     htc_agent_host_options o = { .size = sizeof o, .slot_dir = d->slot, .data_dir = d->data, .agent = 99,
                                  .node = "here", .site = "local", .env_pass = pass, .environ = environ,
                                  .durable = d->durable, .confine = d->confine, .outputs_bytes_max = d->outputs_bytes_max, .objects_dir = d->objects_dir,
-                                 .stages_max = d->stages_max, .stall = d->stall };
+                                 .stages_max = d->stages_max, .stall = d->stall, .transfer = d->transfer };
     htc_host       *host;
     htc_agent_host *agent;
     htc_error       error = { 0 };

@@ -169,11 +169,11 @@ static void bring_to(rig *r, attempt_phase phase)
 static const char *const said[ORDER_COUNT][ATTEMPT_PHASES] = {
     /*                    WAITING STAGING_IN PAUSED_IN RUNNING STAGING_OUT PAUSED_OUT ENDED RETURNED */
     [ORDER_NONE]      = { "/",    "/r",      "/",      "/o",   "/E",       "/",       "/",  "/" },
-    [ORDER_CANCEL]    = { "E/",   "b/E",     "E/",     "t/o",  "/E",       "/",       "/",  "/" },
+    [ORDER_CANCEL]    = { "E/",   "b/E",     "E/",     "t/o",  "b/E",      "/",       "/",  "/" },
     [ORDER_WALL]      = { "/",    "/r",      "/",      "t/o",  "/E",       "/",       "/",  "/" },
     [ORDER_SUSPENDED] = { "/",    "/r",      "/",      "k/E",  "/E",       "/",       "/",  "/" },
-    [ORDER_REVOKE]    = { "D/",   "b/Dc",    "Dc/",    "k/Dc", "/Dc",      "Dc/",     "/",  "/" },
-    [ORDER_STOP]      = { "R/",   "b/R",     "R/",     "k/R",  "/E",       "/",       "/",  "/" },
+    [ORDER_REVOKE]    = { "D/",   "b/Dc",    "Dc/",    "k/Dc", "b/Dc",     "Dc/",     "/",  "/" },
+    [ORDER_STOP]      = { "R/",   "b/R",     "R/",     "k/R",  "b/E",      "/",       "/",  "/" },
     [ORDER_DRAIN]     = { "R/",   "/r",      "/",      "/o",   "/E",       "/",       "/",  "/" },
 };
 /* clang-format on */
@@ -345,6 +345,69 @@ Test(attempt, is_said_to_run_when_its_process_does)
         cr_expect(eq(int, htc__attempt_told(&r.t), started ? HTC_HELD_RUNNING : HTC_HELD_WAITING));
         finish(&r);
     }
+}
+
+static void stored(rig *r, htc_status status, int final, const char *reason)
+{
+    htc_stored s = { .status = status, .final = final != 0, .outputs = { .files = 3 } };
+    htc_input  in = { .size = sizeof in, .now = r->h.now, .kind = HTC_IN_RESULT, .op = r->owed, .tag = RUN, .status = HTC_OK };
+    htc_buf    b;
+    cr_assert(eq(u32, r->owed, HTC_CALL_STAGE_OUT));
+    snprintf(s.reason, sizeof s.reason, "%s", reason);
+    htc_buf_init(&b, NULL, 0);
+    htc_stored_write(&b, &s);
+    in.body = htc_buf_bytes(&b);
+    r->owed = 0;
+    htc__attempt_result(&r->h, &r->t, &in);
+    take_calls(r);
+    htc_buf_free(&b);
+}
+
+/* Outputs that go to URLs are stored first: whatever becomes of the rest, they are in the outcome. */
+Test(attempt, sends_outputs_again)
+{
+    static rig r;
+    for (int well = 0; well <= 1; well++) {
+        begin(&r, 0);
+        bring_to(&r, ATTEMPT_STAGING_OUT);
+        for (int i = 0; i < 2; i++) {
+            stored(&r, HTC_ECLOSED, 0, "not sent");
+            cr_assert(eq(int, r.t.phase, ATTEMPT_PAUSED_OUT));
+            cr_expect(eq(u64, htc__attempt_deadline(&r.t) - r.h.now, HTC_SECOND << i));
+            cr_expect(eq(u64, r.h.pace.pause, 0), "a server is no storage that others wait for");
+            at(&r, htc__attempt_deadline(&r.t));
+        }
+        stored(&r, well ? HTC_OK : HTC_EUNREACHABLE, 0, well ? "" : "not sent: no connection");
+        cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, well ? HTC_OK : HTC_ESTAGEOUT));
+        cr_expect(eq(str, r.t.outcome.reason, well ? "" : "not sent: no connection"));
+        cr_expect(r.t.outcome.final == 0 && r.t.outcome.outputs.files == 3);
+        finish(&r);
+    }
+    begin(&r, 0);
+    bring_to(&r, ATTEMPT_STAGING_OUT);
+    stored(&r, HTC_ESTAGEOUT, 1, "HTTP 403");
+    cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, HTC_ESTAGEOUT) && r.t.outcome.final == 1 && r.t.outcome.outputs.files == 3);
+    finish(&r);
+}
+
+/* An upload may take hours: it ends where nobody wants it, and where the holder ends. */
+Test(attempt, sends_nothing_that_nobody_wants)
+{
+    static rig r;
+    for (int paused = 0; paused <= 1; paused++)
+        for (int stops = 0; stops <= 1; stops++) {
+            begin(&r, 0);
+            bring_to(&r, ATTEMPT_STAGING_OUT);
+            if (paused)
+                stored(&r, HTC_EBUSY, 0, "HTTP 503");
+            order(&r, stops ? ORDER_STOP : ORDER_CANCEL);
+            if (!paused)
+                stored(&r, HTC_ECANCELLED, 0, "nobody wants it");
+            cr_expect(eq(int, r.t.phase, stops ? ATTEMPT_RETURNED : ATTEMPT_ENDED));
+            if (!stops)
+                cr_expect(eq(int, r.t.outcome.status, HTC_ECANCELLED) && eq(u64, r.t.outcome.outputs.files, 3));
+            finish(&r);
+        }
 }
 
 /* "Scratch full" of HTCaaS, failure handling: the task is given back at once, and the node is left. */

@@ -164,8 +164,14 @@ static const refusal refusals[] = {
       HTC_EUNSUPPORTED, 4, "Source/URI", "\"file://h/x\"" },
     { "upload by a short hash", WITH(RUN, STAGE("a", "append", "<j:Source><j:URI>htc:00ff</j:URI></j:Source>")),
       HTC_EUNSUPPORTED, 4, "Source/URI", "\"htc:00ff\"" },
-    { "ftp target", WITH(RUN, STAGE("a", "append", "<j:Target><j:URI>ftp://h/x</j:URI></j:Target>")), HTC_EUNSUPPORTED, 4,
+    { "append to a URL", WITH(RUN, STAGE("a", "append", "<j:Target><j:URI>http://h/x</j:URI></j:Target>")), HTC_EUNSUPPORTED, 4,
+      "Target/URI", "\"http://h/x\" is a URL, and nothing can be appended" },
+    { "an FTP file that is to stay", WITH(RUN, STAGE("a", "dontOverwrite", "<j:Target><j:URI>ftp://h/x</j:URI></j:Target>")), HTC_EUNSUPPORTED, 4,
       "Target/URI", "\"ftp://h/x\"" },
+    { "target with a password", WITH(RUN, STAGE("a", "overwrite", "<j:Target><j:URI>http://u:p@h/x</j:URI></j:Target>")), HTC_EUNSUPPORTED, 4,
+      "Target/URI", "\"http://h/x\" has a user or password" },
+    { "gopher target", WITH(RUN, STAGE("a", "overwrite", "<j:Target><j:URI>gopher://h/x</j:URI></j:Target>")), HTC_EUNSUPPORTED, 4,
+      "Target/URI", "\"gopher://h/x\"" },
     { "HPC profile", JSDL_HEAD "<j:JobDescription><j:Application>\n<q:HPCProfileApplication xmlns:q=\"" HTC_HPCP_NS "\"/>"
                                "</j:Application></j:JobDescription></j:JobDefinition>",
       HTC_EUNSUPPORTED, 2, "HPCProfileApplication", "HPCProfileApplication" },
@@ -499,6 +505,12 @@ Test(work, tasks_from_strangers_stay_in_their_directory)
         { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "../c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
         { { "a", "file:///x", HTC_STAGE_KEEP }, { "b/../..", "c", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
         { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "c", HTC_STAGE_APPEND }, "../o", HTC_EPROTO },
+        { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "https://x/y", HTC_STAGE_OVERWRITE }, "o", HTC_OK },
+        { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "ftp://x/y", HTC_STAGE_OVERWRITE }, "o", HTC_OK },
+        { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "http://x/y", HTC_STAGE_APPEND }, "o", HTC_EPROTO },
+        { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "ftp://x/y", HTC_STAGE_KEEP }, "o", HTC_EPROTO },
+        { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "http://u:p@x/y", HTC_STAGE_OVERWRITE }, "o", HTC_EPROTO },
+        { { "a", "file:///x", HTC_STAGE_KEEP }, { "b", "gopher://x/y", HTC_STAGE_OVERWRITE }, "o", HTC_EPROTO },
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         htc_task  t = { .executable = "x", .in = &table[i].in, .n_in = 1, .out = &table[i].out, .n_out = 1,
@@ -510,6 +522,19 @@ Test(work, tasks_from_strangers_stay_in_their_directory)
         htc_task_destroy(back);
         htc_work_free(NULL, bytes);
     }
+}
+
+/* Each task has an output of its own behind a URL. */
+Test(work, outputs_go_to_urls_of_their_tasks)
+{
+    htc_spec *spec = jsdl_parse(JSDL_HEAD "<j:JobDescription><j:Application><p:POSIXApplication>" RUN "</p:POSIXApplication></j:Application>" STAGE("a", "dontOverwrite", "<j:Target><j:URI>https://h/r/N.dat</j:URI></j:Target>")
+                                    "</j:JobDescription>" SWEEP(ASSIGN("substring(//j:Target/j:URI,13,1)", LOOP("8", "12", "1"))) "</j:JobDefinition>");
+    htc_task *t = NULL;
+    cr_assert(eq(u64, htc_spec_count(spec), 5));
+    cr_assert(eq(int, htc_spec_task(spec, 4, &t, NULL), HTC_OK));
+    cr_expect(t->n_out == 1 && eq(str, (char *)t->out[0].uri, "https://h/r/12.dat") && eq(u32, t->out[0].flags, HTC_STAGE_KEEP));
+    htc_task_destroy(t);
+    htc_spec_destroy(spec);
 }
 
 /* What is not a process: each kind with what it has to name, and comes back as it went. Only a whole one is written. */

@@ -362,10 +362,9 @@ static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
     return status;
 }
 
-static void staged_out(void *arg)
+static void staged_out(htc__run *r)
 {
-    htc__run *r = arg;
-    htc_buf   body;
+    htc_buf body;
     assert(r->phase == RUN_STAGING_OUT);
     r->phase = RUN_READY;
     if (r->status == HTC_OK) {
@@ -379,19 +378,35 @@ static void staged_out(void *arg)
     htc__exec_settle(r);
 }
 
+/* What goes to URLs goes there when all is stored. */
+static void stored(void *arg)
+{
+    htc__run *r = arg;
+    r->send_unwanted |= r->clean_wanted;
+    if (htc__urls_may_send(r))
+        htc__urls_send(r, staged_out);
+    else
+        staged_out(r);
+}
+
 static htc_status stage_out(htc__run *r, uint64_t tag)
 {
     if (r->phase != RUN_READY || r->clean_wanted)
         return HTC_EBUSY;
     r->tag = tag;
     r->phase = RUN_STAGING_OUT;
+    r->send_unwanted = 0;
+    if (r->stored_all) {
+        htc__urls_send(r, staged_out);
+        return HTC_OK;
+    }
     if (r->plain && !r->left) {
         r->stored = (htc_stored){ .status = HTC_OK };
         r->status = HTC_OK;
         staged_out(r);
         return HTC_OK;
     }
-    htc_status status = htc__exec_work(r, htc__stage_out, staged_out);
+    htc_status status = htc__exec_work(r, htc__stage_out, stored);
     if (status != HTC_OK)
         r->phase = RUN_READY;
     return status;
@@ -496,6 +511,7 @@ static htc_status run(htc__run *r, uint64_t tag)
 
 static void take_back(htc__run *r)
 {
+    r->send_unwanted = 1;
     htc__urls_stop(r);
     if (r->phase == RUN_RUNNING) {
         htc__kept_take_back(r);

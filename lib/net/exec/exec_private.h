@@ -53,12 +53,16 @@ typedef struct htc__run {
     /* Its directory, made by staging in and held from then on. Once the task has run, the paths may lead anywhere: all that
      * is looked at afterwards is opened below dir_fd (htc__run_open_work, htc__run_open_out), the streams are held open. */
     int              dir_fd;
-    /* While htc-transfer fetches what it names by URL */
+    /* While htc-transfer fetches what it names by URL, or sends it */
     struct htc__program *fetch; /* NULL: it does not */
     int              fetch_stopped;
     size_t           appended;  /* targets up to that one are not appended again */
     int              urls_here; /* all is fetched, and nothing of it used yet */
     void           (*fetched)(struct htc__run *r); /* then status and text say how it went */
+    /* While it sends what goes to URLs */
+    void           (*sent)(struct htc__run *r);
+    int              stored_all;    /* all outputs are stored: another STAGE_OUT sends the rest */
+    int              send_unwanted; /* nothing of it is to be sent any more */
     char            *place; /* its name below the slot: scratch/JOB.TASK.ATTEMPT */
     char            *dir;   /* slots/SITE.N/place */
     char            *work;  /* dir/work, or the task's own absolute directory: where it runs */
@@ -194,10 +198,19 @@ int  htc__scratch_failed(const htc__run *r);     /* 1: so it is, and not by what
 /* urls.c: does the task, or that input, need something by a URL? */
 int htc__urls_is_wanted(const htc_stage *s);
 int htc__urls_some(const htc_task *t);
+int htc__urls_sends(const htc_task *t); /* does it send some output to a URL? */
 /* Its place is made: fetch what it names. HTC_OK: fetched is called from the loop, with status and text of the run. Else these say why not. */
 htc_status htc__urls_start(htc__run *r, void (*fetched)(htc__run *r));
 void       htc__urls_stop(htc__run *r); /* fetched is called with HTC_ECANCELLED; nothing if nothing is fetched */
 void       htc__urls_end(htc__run *r);  /* fetched is not called */
+/* On a worker thread, while outputs are stored: a new place for those that are to be sent, and the output of s, open as in, in it. HTC_OK, or text of the
+ * run says why not. */
+htc_status htc__urls_keep_begin(htc__run *r);
+htc_status htc__urls_keep(htc__run *r, int in, const htc_stage *s);
+/* All is stored: is some of it to be sent? Of a task that failed nothing is: what it has left half done does not replace what is there. */
+int        htc__urls_may_send(const htc__run *r);
+/* Then send what has not been sent. done is called, now or from the loop, with status and stored of the run saying how that went. */
+void       htc__urls_send(htc__run *r, void (*done)(htc__run *r));
 /* outputs.c: on a worker thread */
 void htc__stage_out(void *run);
 void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt);

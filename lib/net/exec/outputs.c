@@ -468,7 +468,7 @@ static htc_status deliver(outputs *o, int in, const struct stat *st, const htc_s
 static const char *name_of_target(const outputs *o, const htc_stage *s)
 {
     const htc_task *t = o->run->task;
-    const char     *name = s->uri ? s->uri : "";
+    const char     *name = s->uri && !htc__urls_is_wanted(s) ? s->uri : "";
     if (strncmp(name, "htc:", 4) == 0)
         name += 4 + strspn(name + 4, "/");
     if (!*name)
@@ -476,7 +476,18 @@ static const char *name_of_target(const outputs *o, const htc_stage *s)
     return (t->output && strcmp(t->output, name) == 0) || (t->error && strcmp(t->error, name) == 0) ? NULL : name;
 }
 
-/* A target: to a path of the node, or into the result set. */
+/* The target that goes to two URLs, or to one and into the result set, is stored once. */
+static int is_stored(const outputs *o, const htc_stage *s, const char *name)
+{
+    for (const htc_stage *other = o->run->task->out; other < s; other++) {
+        const char *its = strncmp(other->uri ? other->uri : "", "file:", 5) != 0 && strcmp(other->name, s->name) == 0 ? name_of_target(o, other) : NULL;
+        if (its && strcmp(its, name) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* A target: to a path of the node, or into the result set, and from there to a URL. */
 static htc_status target(outputs *o, int work, const htc_stage *s)
 {
     source      f = { .in = work < 0 ? -1 : htc__open_below(work, s->name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0) };
@@ -492,9 +503,13 @@ static htc_status target(outputs *o, int work, const htc_stage *s)
         status = deliver(o, f.in, &f.st, s);
     else if (name && (strlen(name) >= HTC_OUTPUT_NAME_MAX || !htc__name_stays(name)))
         status = lose(o, &(htc__entry){ .type = 'f', .name = s->name, .error = "its target is no name for an output" }, 0);
-    else if (name) {
+    else {
+        uint32_t lost = o->lost;
         f.name = name;
-        status = store(o, &f);
+        if (name && !(htc__urls_is_wanted(s) && is_stored(o, s, name)))
+            status = store(o, &f);
+        if (status == HTC_OK && o->lost == lost && htc__urls_is_wanted(s))
+            status = htc__urls_keep(o->run, f.in, s);
     }
     if (f.in >= 0)
         close(f.in);
@@ -519,7 +534,9 @@ static htc_status everything(outputs *o)
 {
     const htc_task *t = o->run->task;
     int             work = t->n_out ? htc__run_open_work(o->run) : -1;
-    htc_status      status = stream(o, 0, t->output, "stdout");
+    htc_status      status = htc__urls_sends(t) ? htc__urls_keep_begin(o->run) : HTC_OK;
+    if (status == HTC_OK)
+        status = stream(o, 0, t->output, "stdout");
     if (status == HTC_OK)
         status = stream(o, 1, t->error, "stderr");
     for (size_t i = 0; i < t->n_out && status == HTC_OK; i++) {

@@ -1,4 +1,4 @@
-/* htc-transfer: fetches files from URLs for an agent, which starts it. */
+/* htc-transfer: fetches files from URLs, and sends them there, for an agent, which starts it. */
 #include "net/transfer/transfer.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     }
     if (argc > 1) {
         fputs("usage: htc-transfer [--help | --version]\n"
-              "Fetches inputs of tasks from their URLs. An agent starts it, people need not: htc-transfer(8).\n"
+              "Fetches inputs of tasks from URLs, and sends outputs there. An agent starts it, people need not: htc-transfer(8).\n"
               "  --help, --version\n",
               strcmp(argv[1], "--help") == 0 ? stdout : stderr);
         return strcmp(argv[1], "--help") == 0 ? 0 : 1;

@@ -90,6 +90,7 @@ transfer_end htc__transfer_end_of(CURLcode why)
     case CURLE_HTTP_RETURNED_ERROR:
     case CURLE_FTP_COULDNT_RETR_FILE:
     case CURLE_UPLOAD_FAILED:
+    case CURLE_REMOTE_DISK_FULL:
     case CURLE_QUOTE_ERROR: return TRANSFER_ANSWERED;
     case CURLE_FILESIZE_EXCEEDED: return TRANSFER_LARGE;
     case CURLE_UNSUPPORTED_PROTOCOL: return TRANSFER_REDIRECT;
@@ -129,8 +130,8 @@ int htc__transfer_follow(transfer *t, const char *first, unsigned hops)
 
 void htc__transfer_say(transfer *t, transfer_end end, const char *first)
 {
-    char shown[400], words[256];
-    htc__transfer_words(end, t->code, t->is_ftp, words, sizeof words);
+    char shown[120], words[256]; /* a reason has 200 bytes: the end of a long URL is the less of news */
+    htc__transfer_words(end, t->code, t->is_ftp, t->up, words, sizeof words);
     htc__url_show(first, shown, sizeof shown);
     snprintf(t->text, sizeof t->text, "%s: %s", shown, words);
 }
@@ -140,11 +141,20 @@ void htc__transfer_say(transfer *t, transfer_end end, const char *first)
 static htc_status do_all(transfer *t)
 {
     transfer_one one;
+    char         text[sizeof t->text] = "";
     htc_status   status = HTC_OK;
-    for (size_t i = 0; i < t->r.count && status == HTC_OK; i++) {
+    for (size_t i = 0; i < t->r.count && (status == HTC_OK || t->up); i++) { /* one output that cannot be sent costs no other one */
+        htc_status was = status;
         status = htc__transfer_one_read(&t->r, &one);
-        if (status == HTC_OK)
-            status = one.up ? HTC_EUNSUPPORTED : htc__transfer_fetch_one(t, &one);
+        if (status != HTC_OK)
+            return status;
+        t->up = one.up != TRANSFER_DOWN;
+        status = t->up ? htc__transfer_send_one(t, &one) : htc__transfer_fetch_one(t, &one);
+        if (was != HTC_OK && (status == HTC_OK || was == HTC_EINPUT || status != HTC_EINPUT)) { /* the first, but for one that no other try mends */
+            status = was;
+            snprintf(t->text, sizeof t->text, "%s", text);
+        }
+        snprintf(text, sizeof text, "%s", t->text);
     }
     return status;
 }
@@ -173,7 +183,7 @@ static htc_status serve(transfer *t)
     text_of(t->r.proxy, t->proxy, sizeof t->proxy);
     t->dir = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (t->dir < 0 || !keep_netrc(t)) {
-        snprintf(t->text, sizeof t->text, "the place for inputs cannot be used: %s", strerror(errno));
+        snprintf(t->text, sizeof t->text, "the place for its files cannot be used: %s", strerror(errno));
         return HTC_EIO;
     }
     if (t->ca[0] && access(t->ca, R_OK) != 0) {

@@ -22,7 +22,8 @@ typedef struct transfer {
     char     name[80], part[88], tag_name[88];
     int      is_ftp, no_login; /* no_login: it is another host than the user named */
     int      fd;
-    uint64_t at;     /* where the next byte goes */
+    uint64_t at;     /* where the next byte goes, or comes from */
+    uint64_t length; /* of what is sent */
     uint64_t resume; /* bytes of it that were here */
     char     known[TAG_MAX]; /* what the server called these; "": nothing */
     int      begun;  /* a byte of the content has come */
@@ -33,6 +34,7 @@ typedef struct transfer {
     int      chunked, old_http;
     int64_t  range_from; /* of 206; -1 */
     unsigned code;
+    int      up; /* it is sent */
     char     text[1024];
 } transfer;
 
@@ -48,5 +50,6 @@ int          htc__transfer_follow(transfer *t, const char *first, unsigned hops)
 void         htc__transfer_say(transfer *t, transfer_end end, const char *first);
 /* fetch.c, send.c: HTC_OK, or t->text says why not. */
 htc_status   htc__transfer_fetch_one(transfer *t, const transfer_one *one);
+htc_status   htc__transfer_send_one(transfer *t, const transfer_one *one);
 
 #endif

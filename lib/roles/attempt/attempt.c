@@ -26,7 +26,8 @@ typedef enum action {
     REPORT, /* it ends here, with that order as its outcome */
     DROP,
     RETURN,
-    NOTE, /* obeyed when the host has answered */
+    NOTE, /* obeyed when the host has answered; what it fetches or sends meanwhile it may leave */
+    UNSEND, /* if outputs are stored, and sending them is all that is left: it ends here */
     TERM, /* SIGTERM, and SIGKILL after kill_after */
     KILL
 } action;
@@ -35,13 +36,13 @@ typedef enum action {
 static const uint8_t on_order[ORDER_COUNT][ATTEMPT_PHASES] = {
     /*                    WAITING  STAGING_IN  PAUSED_IN  RUNNING  STAGING_OUT  PAUSED_OUT  ENDED   RETURNED */
     [ORDER_NONE]      = { IGNORE,  IGNORE,     IGNORE,    IGNORE,  IGNORE,      IGNORE,     IGNORE, IGNORE },
-    [ORDER_CANCEL]    = { REPORT,  NOTE,       REPORT,    TERM,    IGNORE,      IGNORE,     IGNORE, IGNORE },
+    [ORDER_CANCEL]    = { REPORT,  NOTE,       REPORT,    TERM,    NOTE,        UNSEND,     IGNORE, IGNORE },
     [ORDER_WALL]      = { IGNORE,  IGNORE,     IGNORE,    TERM,    IGNORE,      IGNORE,     IGNORE, IGNORE },
     [ORDER_SUSPENDED] = { IGNORE,  IGNORE,     IGNORE,    KILL,    IGNORE,      IGNORE,     IGNORE, IGNORE },
     /* One that has ended waits until its outcome is known even when it is revoked: who revokes it may not have heard of the
      * commit yet, and dropping the outputs of a committed attempt would lose them. */
     [ORDER_REVOKE]    = { DROP,    NOTE,       DROP,      KILL,    NOTE,        DROP,       IGNORE, IGNORE },
-    [ORDER_STOP]      = { RETURN,  NOTE,       RETURN,    KILL,    IGNORE,      IGNORE,     IGNORE, IGNORE },
+    [ORDER_STOP]      = { RETURN,  NOTE,       RETURN,    KILL,    NOTE,        UNSEND,     IGNORE, IGNORE },
     [ORDER_DRAIN]     = { RETURN,  IGNORE,     IGNORE,    IGNORE,  IGNORE,      IGNORE,     IGNORE, IGNORE },
 };
 
@@ -275,6 +276,17 @@ static void end(attempt_holder *h, attempt *t)
     h->ops->ended(h, t);
 }
 
+/* Its outputs are stored, and go nowhere any more. */
+static void end_unsent(attempt_holder *h, attempt *t)
+{
+    if (t->order == ORDER_STOP) {
+        give_back(h, t);
+        return;
+    }
+    htc__attempt_outcome_set(h, t, HTC_ECANCELLED, "cancelled while its outputs were sent to their URLs");
+    end(h, t);
+}
+
 /* By an order, and not by its process. */
 static void end_by_order(attempt_holder *h, attempt *t)
 {
@@ -339,7 +351,7 @@ void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order)
     action what = (action)on_order[order][t->phase];
     if (order == ORDER_DRAIN)
         take_back(h, t);
-    if (what == IGNORE)
+    if (what == IGNORE || (what == UNSEND && !t->sends))
         return;
     /* The first reason stands; only a revoked attempt is nobody's, whatever else was wanted of it. */
     if (t->order == ORDER_NONE || order == ORDER_REVOKE)
@@ -348,8 +360,10 @@ void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order)
     case IGNORE:
         break;
     case NOTE:
-        if (t->phase == ATTEMPT_STAGING_IN)
-            call_of_run(h, HTC_CALL_TAKE_BACK, t); /* an input that takes hours to fetch is waited for no longer */
+        call_of_run(h, HTC_CALL_TAKE_BACK, t); /* an input that takes hours to fetch is waited for no longer, nor an output that is sent */
+        break;
+    case UNSEND:
+        end_unsent(h, t);
         break;
     case REPORT:
         end_by_order(h, t);
@@ -499,6 +513,25 @@ static void ran(attempt_holder *h, attempt *t, const htc_input *in)
         stage_out(h, t); /* a failed task's files are what its user looks at */
 }
 
+/* All that can be stored is; what goes to URLs may have met trouble on its way there. */
+static void took_outputs(attempt_holder *h, attempt *t, htc_stored *s)
+{
+    int unsent = s->status == HTC_ECANCELLED || is_transient(s->status);
+    t->sends = unsent != 0;
+    t->outcome.outputs = s->outputs;
+    if (unsent && (t->order == ORDER_CANCEL || t->order == ORDER_STOP)) {
+        end_unsent(h, t);
+        return;
+    }
+    if (unsent && pause_staging(h, t, s->status, ATTEMPT_PAUSED_OUT))
+        return;
+    if (unsent)
+        s->status = HTC_ESTAGEOUT;
+    went_well(h, t);
+    htc__attempt_outcome_stored(t, s);
+    end(h, t);
+}
+
 static void staged_out(attempt_holder *h, attempt *t, const htc_input *in)
 {
     htc_reader r = htc_reader_of(in->body);
@@ -511,9 +544,7 @@ static void staged_out(attempt_holder *h, attempt *t, const htc_input *in)
     if (status == HTC_OK)
         status = htc_stored_read(&r, &stored);
     if (status == HTC_OK) {
-        went_well(h, t);
-        htc__attempt_outcome_stored(t, &stored);
-        end(h, t);
+        took_outputs(h, t, &stored);
     } else if (pause_staging(h, t, status, ATTEMPT_PAUSED_OUT))
         return;
     else if (status == HTC_ENOSPC || status == HTC_EIO)

@@ -153,8 +153,10 @@ typedef struct htc_outputs {
 
 /* Answer to HTC_CALL_STAGE_OUT. */
 typedef struct htc_stored {
-    htc_status  status; /* HTC_OK, or HTC_ESTAGEOUT: something that belongs to the result could not be stored */
-    uint8_t     final;  /* it would not be stored the next time either */
+    htc_status  status; /* HTC_OK; HTC_ESTAGEOUT: something that belongs to the result could not be stored, or not be sent to its URL; HTC_EBUSY,
+                         * HTC_EUNREACHABLE, HTC_ECLOSED: all is stored, and sending it met trouble that may pass: STAGE_OUT may be asked for
+                         * again, and sends the rest; HTC_ECANCELLED: the same, ended by TAKE_BACK */
+    uint8_t     final;  /* it would not be stored or sent the next time either */
     char        reason[256];
     htc_outputs outputs;
 } htc_stored;

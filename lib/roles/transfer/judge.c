@@ -38,12 +38,43 @@ htc_status htc__transfer_judge(transfer_end end, unsigned code, int is_ftp)
     return HTC_EINPUT;
 }
 
-static const char *words_of_code(unsigned code, int is_ftp)
+#define ANOTHER_LOGIN "the server wants another user and password (htc submit --credentials FILE)"
+
+static const char *words_of_ftp(unsigned code, int up)
 {
-    if (is_ftp)
-        return code == 550 ? "it is not there, or not for us" : code == 530 ? "the server wants another user and password (htc submit --credentials FILE)" : "";
     switch (code) {
-    case 401: return "the server wants another user and password (htc submit --credentials FILE)";
+    case 530: return ANOTHER_LOGIN;
+    case 550: return up ? "its directory is not there, or not for us to write" : "it is not there, or not for us";
+    case 452:
+    case 552: return "the server has no room for it";
+    case 532:
+    case 553: return "the server does not let us write there";
+    default: return "";
+    }
+}
+
+static const char *words_of_put(unsigned code)
+{
+    switch (code) {
+    case 401: return ANOTHER_LOGIN;
+    case 403: return "the server does not let us write there";
+    case 404:
+    case 409:
+    case 410: return "its directory is not there";
+    case 405:
+    case 501: return "the server takes no files there (PUT)";
+    case 413: return "it is too large for the server";
+    case 429: return "the server was asked too often";
+    case 503: return "the server has no time now";
+    case 507: return "the server has no room for it";
+    default: return "";
+    }
+}
+
+static const char *words_of_get(unsigned code)
+{
+    switch (code) {
+    case 401: return ANOTHER_LOGIN;
     case 403: return "the server does not give it to us";
     case 404:
     case 410: return "it is not there";
@@ -53,7 +84,21 @@ static const char *words_of_code(unsigned code, int is_ftp)
     }
 }
 
-void htc__transfer_words(transfer_end end, unsigned code, int is_ftp, char *out, size_t room)
+/* Of an end that is otherwise when a file is sent. */
+static const char *words_of_sent(transfer_end end)
+{
+    switch (end) {
+    case TRANSFER_TIMEOUT: return "nothing went there, or no answer came, for too long";
+    case TRANSFER_BROKEN: return "the connection ended before all was there";
+    case TRANSFER_CHANGED: return "it changed while it was sent";
+    case TRANSFER_REDIRECT: return "the server sends on to where nothing is sent";
+    case TRANSFER_MISSING: return "its directory is not there";
+    case TRANSFER_DISK: return "it cannot be read";
+    default: return NULL;
+    }
+}
+
+void htc__transfer_words(transfer_end end, unsigned code, int is_ftp, int up, char *out, size_t room)
 {
     static const char *const words[TRANSFER_ENDS] = {
         [TRANSFER_DONE] = "done",
@@ -72,9 +117,9 @@ void htc__transfer_words(transfer_end end, unsigned code, int is_ftp, char *out,
         [TRANSFER_DISK] = "it cannot be written",
         [TRANSFER_OTHER] = "the transfer could not be done",
     };
-    const char *text = end < TRANSFER_ENDS && words[end] ? words[end] : "";
+    const char *sent = up ? words_of_sent(end) : NULL, *text = sent ? sent : end < TRANSFER_ENDS && words[end] ? words[end] : "";
     if (end == TRANSFER_ANSWERED || ((end == TRANSFER_MISSING || end == TRANSFER_LOGIN) && code)) {
-        const char *said = words_of_code(code, is_ftp);
+        const char *said = is_ftp ? words_of_ftp(code, up) : up ? words_of_put(code) : words_of_get(code);
         text = said[0] ? said : text;
         snprintf(out, room, "%s %u%s%s", is_ftp ? "FTP" : "HTTP", code, text[0] ? ": " : "", text);
     } else {

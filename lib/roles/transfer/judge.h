@@ -31,7 +31,7 @@ typedef enum transfer_end {
  * mend it; HTC_EBUSY, HTC_EUNREACHABLE, HTC_ECLOSED: it may pass; HTC_ENOSPC, HTC_EIO: this node's fault. */
 htc_status htc__transfer_judge(transfer_end end, unsigned code, int is_ftp);
 
-/* The same in words, a sentence's end as "HTTP 404: it is not there". */
-void htc__transfer_words(transfer_end end, unsigned code, int is_ftp, char *out, size_t room);
+/* The same in words, a sentence's end as "HTTP 404: it is not there". up: of a file that is sent. */
+void htc__transfer_words(transfer_end end, unsigned code, int is_ftp, int up, char *out, size_t room);
 
 #endif

@@ -56,7 +56,7 @@ htc_status htc__transfer_one_read(transfer_request *r, transfer_one *one)
     one->up = htc_get_u8(&r->rest);
     one->url = htc_get_bytes(&r->rest);
     one->name = htc_get_bytes(&r->rest);
-    int fine = r->rest.status == HTC_OK && one->up <= 1 && !htc__url_wrong(one->url) && one->name.len > 0 && one->name.len < NAME_MAX_BYTES &&
+    int fine = r->rest.status == HTC_OK && one->up <= TRANSFER_UP_NEW && !htc__url_wrong(one->url) && (one->up != TRANSFER_UP_NEW || !htc__url_is_ftp(one->url)) && one->name.len > 0 && one->name.len < NAME_MAX_BYTES &&
                is_text(one->name) && !memchr(one->name.data, '/', one->name.len) && ((const char *)one->name.data)[0] != '.';
     return fine ? HTC_OK : HTC_EPROTO;
 }

@@ -18,8 +18,14 @@ typedef struct transfer_request {
     htc_reader rest;     /* at the first: htc__transfer_one */
 } transfer_request;
 
+enum {
+    TRANSFER_DOWN,  /* the file comes from the URL */
+    TRANSFER_UP,    /* it goes there, and replaces what is there */
+    TRANSFER_UP_NEW /* it goes there if nothing is there; no server of FTP can be told so */
+};
+
 typedef struct transfer_one {
-    uint8_t   up; /* 1: the file goes to the URL */
+    uint8_t   up; /* TRANSFER_DOWN, ... */
     htc_bytes url, name; /* name: of the file in dir */
 } transfer_one;
 
