@@ -133,6 +133,58 @@ Test(tree, what_leads_outside_or_is_no_file_is_not_packed)
     close(packed("nothing", HTC_EINPUT));
 }
 
+static htc_status copy(const char *from, const char *name)
+{
+    int        in = open(from, O_RDONLY | O_DIRECTORY), dir = open(".", O_PATH | O_DIRECTORY);
+    htc_status status = htc__tree_copy(in, dir, name, why, sizeof why);
+    close(in);
+    close(dir);
+    return status;
+}
+
+/* A copy is what its content would be unpacked as. */
+Test(tree, what_is_copied_is_the_same)
+{
+    uint8_t one[32], two[32];
+    make("from");
+    cr_expect(eq(int, copy("from", "a/b"), HTC_OK), "%s", why);
+    int fd = packed("from", HTC_OK), other = packed("a/b", HTC_OK);
+    cr_assert(htc_content_hash_fd(fd, one, NULL) == HTC_OK && htc_content_hash_fd(other, two, NULL) == HTC_OK);
+    cr_expect(memcmp(one, two, 32) == 0);
+    close(fd);
+    close(other);
+    put("a/b/b", "longer than it was\n", 0644);
+    put("a/b/own", "stays\n", 0644);
+    cr_expect(eq(int, copy("from", "a/b"), HTC_OK), "%s", why);
+    cr_expect(is("a/b/b", "bytes\n") && is("a/b/own", "stays\n"));
+}
+
+Test(tree, a_copy_leads_nowhere_else)
+{
+    make("from");
+    cr_assert(mkdir("other", 0755) == 0 && mkdir("to", 0755) == 0 && symlink("../other", "to/sub") == 0);
+    cr_expect(eq(int, copy("from", "to"), HTC_EPATH), "%s", why);
+    cr_expect(access("other/none", F_OK) != 0, "written through a link");
+    cr_assert(symlink("/etc/passwd", "from/zz") == 0);
+    cr_expect(eq(int, copy("from", "x"), HTC_EPATH));
+    cr_expect(strstr(why, "zz") != NULL && strstr(why, "outside") != NULL, "%s", why);
+    cr_assert(unlink("from/zz") == 0 && mkfifo("from/zz", 0600) == 0);
+    cr_expect(eq(int, copy("from", "y"), HTC_EINPUT) && strstr(why, "zz") != NULL, "%s", why);
+}
+
+/* Neither a copy of itself in itself, without end, nor a file that is emptied before it is read. */
+Test(tree, a_copy_onto_its_source_costs_nothing)
+{
+    make("from");
+    cr_expect(eq(int, copy("from", "from/sub/here"), HTC_EINPUT));
+    cr_expect(strstr(why, "in it, as sub/here") != NULL, "%s", why);
+    cr_expect(eq(int, copy("from", "from"), HTC_OK), "%s", why);
+    cr_expect(is("from/b", "bytes\n") && is("from/a run", "#!/bin/sh\n"));
+    cr_assert(mkdir("to", 0755) == 0 && link("from/b", "to/b") == 0);
+    cr_expect(eq(int, copy("from", "to"), HTC_OK), "%s", why);
+    cr_expect(is("from/b", "bytes\n") && is("to/a run", "#!/bin/sh\n"));
+}
+
 /* A content of a stranger: entries as they are given, each a type, a name and what follows. */
 static int written(const char *bytes, size_t len)
 {

@@ -86,7 +86,7 @@ int htc__upload_open(const htc_agent_host *a, const char *user, const char hex[6
 }
 
 /* What is known of a source by its name: nothing, or its content. */
-enum { UNKNOWN, OBJECT, UPLOAD, FETCHED };
+enum { UNKNOWN, OBJECT, UPLOAD, FETCHED, DIRECTORY /* of this machine */ };
 
 /* An upload, or an object: what has that hash. -1 and errno. */
 static int open_content(const htc__run *r, const uint8_t hash[32], char path[PATH_MAX], int *known)
@@ -124,12 +124,16 @@ static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *k
         return -1;
     }
     int fd = *known ? open_content(r, hash, path, known) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a fifo must not hold us */
+    if (fd >= 0 && !*known && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        *known = DIRECTORY;
+        return fd;
+    }
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         int why = fd < 0 ? errno : 0;
         if (fd >= 0)
             close(fd);
         *status = *known && why == ENOENT ? HTC_ENOTFOUND : htc__status_of(why, HTC_EINPUT);
-        SAY(r, "%.100s: %.300s: %s", s->name, path, why ? strerror(why) : S_ISDIR(st.st_mode) && !*known ? "a directory: htc submit uploads it" : "not a regular file");
+        SAY(r, "%.100s: %.300s: %s", s->name, path, why ? strerror(why) : "neither a regular file nor a directory");
         return -1;
     }
     return fd;
@@ -283,8 +287,9 @@ static int move_input(const htc__run *r, int from, int dir, const htc_stage *s, 
     return moved;
 }
 
-/* A directory that was uploaded as one content: unpacked as it is read. What was made of wrong content goes, but for what was there before. */
-static htc_status unpack_input(htc__run *r, int from, int dir, const htc_stage *s, const uint8_t hash[32])
+/* A directory: one that was uploaded as one content, of that hash, is unpacked as it is read; hash NULL: one of this machine is copied. What was made of wrong
+ * content goes, but for what was there before. */
+static htc_status unpack_input(htc__run *r, int from, int dir, const htc_stage *s, const uint8_t *hash)
 {
     struct stat st;
     uint8_t     found[32];
@@ -292,8 +297,8 @@ static htc_status unpack_input(htc__run *r, int from, int dir, const htc_stage *
     int         was_there = fstatat(dir, s->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (was_there && (s->flags & HTC_STAGE_KEEP))
         return HTC_OK;
-    htc_status status = htc__tree_unpack(from, dir, s->name, found, why, sizeof why);
-    if (status == HTC_OK || status == HTC_EINPUT || status == HTC_EPATH) /* all of it was read */
+    htc_status status = hash ? htc__tree_unpack(from, dir, s->name, found, why, sizeof why) : htc__tree_copy(from, dir, s->name, why, sizeof why);
+    if (hash && (status == HTC_OK || status == HTC_EINPUT || status == HTC_EPATH)) /* all of it was read */
         status = memcmp(found, hash, sizeof found) == 0 ? status : HTC_ECORRUPT;
     if (status == HTC_ECORRUPT)
         SAY(r, "%.200s was staged in wrong: its content has another hash than %.100s", s->name, s->uri);
@@ -302,6 +307,17 @@ static htc_status unpack_input(htc__run *r, int from, int dir, const htc_stage *
     if (status != HTC_OK && !was_there)
         (void)htc__remove_below(dir, s->name);
     return status;
+}
+
+/* It is what the task has under that name, as where it runs in its user's own directory: opening that to write would empty it. */
+static int is_itself(int from, int dir, const htc_stage *s)
+{
+    struct stat is, has;
+    int         to = htc__open_below(dir, s->name, O_PATH, 0, 0);
+    int         same = to >= 0 && fstat(to, &has) == 0 && fstat(from, &is) == 0 && is.st_dev == has.st_dev && is.st_ino == has.st_ino;
+    if (to >= 0)
+        close(to);
+    return same;
 }
 
 static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
@@ -320,6 +336,11 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
         close(from);
         return HTC_OK;
     }
+    if (known == DIRECTORY) {
+        status = unpack_input(r, from, dir, s, NULL);
+        close(from);
+        return status;
+    }
     if ((known == UPLOAD || known == OBJECT) && htc_content_of_uri(s->uri, hash, &tree) == HTC_OK && tree) {
         status = unpack_input(r, from, dir, s, hash);
         close(from);
@@ -328,6 +349,10 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
     if (known == UPLOAD && share_input(r, from, dir, s, hash, &status)) {
         close(from);
         return status;
+    }
+    if (!known && is_itself(from, dir, s)) {
+        close(from);
+        return HTC_OK;
     }
     (void)lseek(from, 0, SEEK_SET);
     int to = open_input(dir, s, &why);

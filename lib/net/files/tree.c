@@ -3,10 +3,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,19 +21,146 @@
 #define ENTRIES_MAX UINT64_C(1000000)
 #define PIECE       65536
 
+/* ---- walking ---- */
+
+typedef struct walker walker;
+
+/* What becomes of each entry, which has walker.name. */
+typedef struct walker_ops {
+    htc_status (*dir)(walker *w, int fd);
+    htc_status (*file)(walker *w, int fd, const struct stat *st);
+    htc_status (*link)(walker *w, const char *target);
+} walker_ops;
+
+struct walker {
+    const walker_ops *ops;
+    char             *why;
+    size_t            room;
+    uint64_t          entries;
+    char              name[NAME_ROOM]; /* below the directory */
+};
+
+#define WHY(w, ...) snprintf((w)->why, (w)->room, __VA_ARGS__)
+
+static htc_status unreadable(walker *w, int why)
+{
+    WHY(w, "cannot read %.200s: %s", w->name, strerror(why));
+    return htc__status_of(why, HTC_EINPUT);
+}
+
+static htc_status count_entry(walker *w)
+{
+    if (++w->entries <= ENTRIES_MAX)
+        return HTC_OK;
+    WHY(w, "more than %d files: pack them into an archive", (int)ENTRIES_MAX);
+    return HTC_ETOOBIG;
+}
+
+static htc_status walk_file(walker *w, int at, const char *name)
+{
+    struct stat st;
+    int         fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    htc_status  status = HTC_OK;
+    if (fd < 0 || fstat(fd, &st) != 0)
+        status = unreadable(w, errno);
+    else if (!S_ISREG(st.st_mode))
+        status = unreadable(w, EINVAL);
+    if (status == HTC_OK)
+        status = w->ops->file(w, fd, &st);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+static htc_status walk_link(walker *w, int at, const char *name, unsigned depth)
+{
+    char    target[NAME_ROOM];
+    ssize_t n = readlinkat(at, name, target, sizeof target);
+    if (n < 0 || (size_t)n >= sizeof target)
+        return unreadable(w, n < 0 ? errno : ENAMETOOLONG);
+    target[n] = '\0';
+    if (htc__link_stays(target, depth))
+        return w->ops->link(w, target);
+    WHY(w, "the symbolic link %.150s leads outside the directory, to %.100s", w->name, target);
+    return HTC_EPATH;
+}
+
+static int is_entry(const struct dirent *e)
+{
+    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+/* Not by the user's language: the order is part of the content. */
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static htc_status walk_dir(walker *w, int fd, size_t len, unsigned depth);
+
+static htc_status walk_one(walker *w, int at, const char *name, size_t len, unsigned depth)
+{
+    struct stat st;
+    htc_status  status = count_entry(w);
+    if (status != HTC_OK)
+        return status;
+    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return unreadable(w, errno);
+    if (S_ISREG(st.st_mode))
+        return walk_file(w, at, name);
+    if (S_ISLNK(st.st_mode))
+        return walk_link(w, at, name, depth);
+    if (!S_ISDIR(st.st_mode)) {
+        WHY(w, "%.200s is neither a file, a directory nor a symbolic link", w->name);
+        return HTC_EINPUT;
+    }
+    if (depth + 1 >= DEPTH_MAX) {
+        WHY(w, "more than %d directories below each other", DEPTH_MAX);
+        return HTC_ETOOBIG;
+    }
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return unreadable(w, errno);
+    status = w->ops->dir(w, fd);
+    if (status != HTC_OK) {
+        close(fd);
+        return status;
+    }
+    return walk_dir(w, fd, len, depth + 1);
+}
+
+/* fd is taken; len: of its name. */
+static htc_status walk_dir(walker *w, int fd, size_t len, unsigned depth)
+{
+    struct dirent **list = NULL;
+    htc_status      status = HTC_OK;
+    int             n = scandirat(fd, ".", &list, is_entry, by_bytes);
+    if (n < 0)
+        status = unreadable(w, errno);
+    for (int i = 0; i < n; i++) {
+        int m = snprintf(w->name + len, sizeof w->name - len, "%s%s", len ? "/" : "", list[i]->d_name);
+        if (status == HTC_OK && len + (size_t)m >= sizeof w->name) {
+            WHY(w, "a name is longer than %d bytes", NAME_ROOM - 1);
+            status = HTC_EINPUT;
+        } else if (status == HTC_OK) {
+            status = walk_one(w, fd, list[i]->d_name, len + (size_t)m, depth);
+        }
+        w->name[len] = '\0';
+        free(list[i]);
+    }
+    free(list);
+    close(fd);
+    return status;
+}
+
 /* ---- packing ---- */
 
 typedef struct packer {
-    int      out;
-    char    *why;
-    size_t   room;
-    uint64_t entries;
-    char     name[NAME_ROOM]; /* below the directory */
-    size_t   used;
-    uint8_t  buf[PIECE];
+    walker  w; /* first */
+    int     out;
+    size_t  used;
+    uint8_t buf[PIECE];
 } packer;
-
-#define WHY(p, ...) snprintf((p)->why, (p)->room, __VA_ARGS__)
 
 static htc_status flush(packer *p)
 {
@@ -41,7 +170,7 @@ static htc_status flush(packer *p)
             continue;
         if (n <= 0) {
             int why = n < 0 ? errno : ENOSPC;
-            WHY(p, "cannot write: %s", strerror(why));
+            WHY(&p->w, "cannot write: %s", strerror(why));
             return htc__status_of(why, HTC_EIO);
         }
         done += (size_t)n;
@@ -76,33 +205,22 @@ static htc_status put_text(packer *p, const char *text)
 
 static htc_status put_entry(packer *p, char type)
 {
-    if (++p->entries > ENTRIES_MAX) {
-        WHY(p, "more than %d files: pack them into an archive", (int)ENTRIES_MAX);
-        return HTC_ETOOBIG;
-    }
     htc_status status = put(p, &type, 1);
-    return status == HTC_OK ? put_text(p, p->name) : status;
+    return status == HTC_OK ? put_text(p, p->w.name) : status;
 }
 
-static htc_status unreadable(packer *p, int why)
+static htc_status pack_dir(walker *w, int fd)
 {
-    WHY(p, "cannot read %.200s: %s", p->name, strerror(why));
-    return HTC_EINPUT;
+    (void)fd;
+    return put_entry((packer *)w, 'd');
 }
 
-static htc_status pack_file(packer *p, int at, const char *name)
+static htc_status pack_file(walker *w, int fd, const struct stat *st)
 {
-    struct stat st;
-    uint8_t     size[8], piece[8192];
-    int         fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        int why = fd < 0 ? errno : EINVAL;
-        if (fd >= 0)
-            close(fd);
-        return unreadable(p, why);
-    }
-    uint64_t   left = (uint64_t)st.st_size;
-    htc_status status = put_entry(p, st.st_mode & 0111 ? 'x' : 'f');
+    packer    *p = (packer *)w;
+    uint8_t    size[8], piece[8192];
+    uint64_t   left = (uint64_t)st->st_size;
+    htc_status status = put_entry(p, st->st_mode & 0111 ? 'x' : 'f');
     htc__le64_put(size, left);
     if (status == HTC_OK)
         status = put(p, size, sizeof size);
@@ -111,112 +229,40 @@ static htc_status pack_file(packer *p, int at, const char *name)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            status = n < 0 ? unreadable(p, errno) : HTC_EINPUT;
+            status = n < 0 ? unreadable(w, errno) : HTC_EINPUT;
             if (n == 0)
-                WHY(p, "%.200s was cut while it was read", p->name);
+                WHY(w, "%.200s was cut while it was read", w->name);
             break;
         }
         status = put(p, piece, (size_t)n);
         left -= (uint64_t)n;
     }
-    close(fd);
     return status;
 }
 
-static htc_status pack_link(packer *p, int at, const char *name, unsigned depth)
+static htc_status pack_link(walker *w, const char *target)
 {
-    char    target[NAME_ROOM];
-    ssize_t n = readlinkat(at, name, target, sizeof target);
-    if (n < 0 || (size_t)n >= sizeof target)
-        return unreadable(p, n < 0 ? errno : ENAMETOOLONG);
-    target[n] = '\0';
-    if (!htc__link_stays(target, depth)) {
-        WHY(p, "the symbolic link %.150s leads outside the directory, to %.100s", p->name, target);
-        return HTC_EPATH;
-    }
-    htc_status status = put_entry(p, 'l');
-    return status == HTC_OK ? put_text(p, target) : status;
-}
-
-static int is_entry(const struct dirent *e)
-{
-    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-}
-
-/* Not by the user's language: the order is part of the content. */
-static int by_bytes(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static htc_status pack_dir(packer *p, int fd, size_t len, unsigned depth);
-
-static htc_status pack_one(packer *p, int at, const char *name, size_t len, unsigned depth)
-{
-    struct stat st;
-    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return unreadable(p, errno);
-    if (S_ISREG(st.st_mode))
-        return pack_file(p, at, name);
-    if (S_ISLNK(st.st_mode))
-        return pack_link(p, at, name, depth);
-    if (!S_ISDIR(st.st_mode)) {
-        WHY(p, "%.200s is neither a file, a directory nor a symbolic link", p->name);
-        return HTC_EINPUT;
-    }
-    if (depth + 1 >= DEPTH_MAX) {
-        WHY(p, "more than %d directories below each other", DEPTH_MAX);
-        return HTC_ETOOBIG;
-    }
-    htc_status status = put_entry(p, 'd');
-    if (status != HTC_OK)
-        return status;
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? unreadable(p, errno) : pack_dir(p, fd, len, depth + 1);
-}
-
-/* fd is taken; len: of its name. */
-static htc_status pack_dir(packer *p, int fd, size_t len, unsigned depth)
-{
-    struct dirent **list = NULL;
-    htc_status      status = HTC_OK;
-    int             n = scandirat(fd, ".", &list, is_entry, by_bytes);
-    if (n < 0)
-        status = unreadable(p, errno);
-    for (int i = 0; i < n; i++) {
-        int m = snprintf(p->name + len, sizeof p->name - len, "%s%s", len ? "/" : "", list[i]->d_name);
-        if (status == HTC_OK && len + (size_t)m >= sizeof p->name) {
-            WHY(p, "a name is longer than %d bytes", NAME_ROOM - 1);
-            status = HTC_EINPUT;
-        } else if (status == HTC_OK) {
-            status = pack_one(p, fd, list[i]->d_name, len + (size_t)m, depth);
-        }
-        p->name[len] = '\0';
-        free(list[i]);
-    }
-    free(list);
-    close(fd);
-    return status;
+    htc_status status = put_entry((packer *)w, 'l');
+    return status == HTC_OK ? put_text((packer *)w, target) : status;
 }
 
 htc_status htc__tree_pack(const char *dir, int out, char *why, size_t room)
 {
-    packer *p = malloc(sizeof *p);
+    static const walker_ops ops = { pack_dir, pack_file, pack_link };
+    packer                 *p = malloc(sizeof *p);
     if (!p) {
         snprintf(why, room, "out of memory");
         return HTC_ENOMEM;
     }
+    p->w = (walker){ .ops = &ops, .why = why, .room = room };
     p->out = out;
-    p->why = why;
-    p->room = room;
-    p->entries = p->used = 0;
-    p->name[0] = '\0';
+    p->used = 0;
     int        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     htc_status status = fd < 0 ? HTC_EINPUT : put(p, MAGIC, strlen(MAGIC));
     if (fd < 0)
-        WHY(p, "cannot read the directory: %s", strerror(errno));
+        WHY(&p->w, "cannot read the directory: %s", strerror(errno));
     else if (status == HTC_OK)
-        status = pack_dir(p, fd, 0, 0);
+        status = walk_dir(&p->w, fd, 0, 0);
     else
         close(fd);
     if (status == HTC_OK)
@@ -227,16 +273,154 @@ htc_status htc__tree_pack(const char *dir, int out, char *why, size_t room)
     return status;
 }
 
+/* ---- making ---- */
+
+/* Where entries are made, and the one that is. */
+typedef struct maker {
+    int         root;
+    const char *name; /* below root */
+    char       *why;
+    size_t      room;
+} maker;
+
+static htc_status in_the_way(maker *m, int why)
+{
+    WHY(m, "%.200s: %s", m->name, why == ELOOP || why == ENOTDIR ? "it leaves the directory" : why == ENXIO || why == EISDIR || why == EEXIST ? "what is there is in its way" : strerror(why));
+    return why == ELOOP || why == ENOTDIR || why == ENXIO || why == EISDIR || why == EEXIST || why == EPERM ? HTC_EPATH : htc__status_of(why, HTC_ESTAGEIN);
+}
+
+static htc_status make_dir(maker *m)
+{
+    int fd = htc__make_below(m->root, m->name), why = errno;
+    if (fd < 0)
+        return in_the_way(m, why);
+    close(fd);
+    return HTC_OK;
+}
+
+/* An empty one, in *to; -1: it is not there. from: what it is to be a copy of, or NULL; HTC_EEXISTS: it is that already, under another name. */
+static htc_status begin_file(maker *m, const struct stat *from, int *to)
+{
+    struct stat st;
+    *to = htc__open_below(m->root, m->name, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY, 0644, 1);
+    if (*to < 0)
+        return in_the_way(m, errno);
+    if (fstat(*to, &st) != 0 || !S_ISREG(st.st_mode))
+        return in_the_way(m, ENXIO);
+    if (from && from->st_dev == st.st_dev && from->st_ino == st.st_ino)
+        return HTC_EEXISTS;
+    return ftruncate(*to, 0) == 0 ? HTC_OK : in_the_way(m, errno);
+}
+
+/* status: how it was filled. */
+static htc_status end_file(maker *m, int to, int executable, htc_status status)
+{
+    if (status == HTC_OK && fchmod(to, executable ? 0755 : 0644) != 0)
+        status = in_the_way(m, errno);
+    if (to >= 0 && close(to) != 0 && status == HTC_OK)
+        status = in_the_way(m, errno);
+    return status;
+}
+
+/* Nothing is written through it: names are opened through no symbolic link. */
+static htc_status make_link(maker *m, const char *target)
+{
+    char        above[NAME_ROOM];
+    const char *slash = strrchr(m->name, '/');
+    snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - m->name) : 0, m->name);
+    int in = slash ? htc__make_below(m->root, above) : m->root;
+    if (in < 0)
+        return in_the_way(m, errno);
+    const char *name = slash ? slash + 1 : m->name;
+    int         made = symlinkat(target, in, name), why = errno;
+    if (made != 0 && why == EEXIST && unlinkat(in, name, 0) == 0) {
+        made = symlinkat(target, in, name);
+        why = errno;
+    }
+    if (slash)
+        close(in);
+    return made == 0 ? HTC_OK : in_the_way(m, why);
+}
+
+/* ---- copying ---- */
+
+typedef struct copier {
+    walker      w; /* first */
+    maker       m;
+    struct stat to; /* the directory that is made */
+} copier;
+
+static int is_same(int fd, const struct stat *as)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_dev == as->st_dev && st.st_ino == as->st_ino;
+}
+
+static htc_status copy_dir(walker *w, int fd)
+{
+    copier *c = (copier *)w;
+    if (is_same(fd, &c->to)) {
+        WHY(w, "the place of the copy is in it, as %.200s", w->name);
+        return HTC_EINPUT;
+    }
+    return make_dir(&c->m);
+}
+
+static htc_status copy_file(walker *w, int fd, const struct stat *st)
+{
+    copier     *c = (copier *)w;
+    htc__copied copied;
+    int         to;
+    htc_status  status = begin_file(&c->m, st, &to);
+    if (status == HTC_OK && ioctl(to, FICLONE, fd) != 0 && (status = htc__copy(fd, to, UINT64_MAX, &copied)) != HTC_OK) {
+        status = status == HTC_ESTAGEOUT ? HTC_ESTAGEIN : status;
+        WHY(w, "copying %.200s: %s", w->name, htc_strerror(status));
+    }
+    status = end_file(&c->m, to, (st->st_mode & 0111) != 0, status);
+    return status == HTC_EEXISTS ? HTC_OK : status;
+}
+
+static htc_status copy_link(walker *w, const char *target)
+{
+    return make_link(&((copier *)w)->m, target);
+}
+
+htc_status htc__tree_copy(int from, int dir, const char *name, char *why, size_t room)
+{
+    static const walker_ops ops = { copy_dir, copy_file, copy_link };
+    copier                 *c = malloc(sizeof *c);
+    int                     in = -1;
+    htc_status              status = HTC_OK;
+    if (!c) {
+        snprintf(why, room, "out of memory");
+        return HTC_ENOMEM;
+    }
+    c->w = (walker){ .ops = &ops, .why = why, .room = room };
+    c->m = (maker){ .root = htc__make_below(dir, name), .name = name, .why = why, .room = room };
+    if (c->m.root < 0 || fstat(c->m.root, &c->to) != 0)
+        status = in_the_way(&c->m, errno);
+    c->m.name = c->w.name;
+    if (status == HTC_OK && (in = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        status = unreadable(&c->w, errno);
+    if (status == HTC_OK && is_same(in, &c->to))
+        close(in); /* it is there already */
+    else if (status == HTC_OK)
+        status = walk_dir(&c->w, in, 0, 0);
+    if (c->m.root >= 0)
+        close(c->m.root);
+    free(c);
+    return status;
+}
+
 /* ---- unpacking ---- */
 
 typedef struct unpacker {
-    int                      from, root;
+    maker                    m;
+    int                      from;
     htc_status               broken; /* of reading */
     int                      ended;
     size_t                   at, have;
     crypto_generichash_state hash;
-    char                    *why;
-    size_t                   room;
     char                     name[NAME_ROOM], target[NAME_ROOM];
     uint8_t                  buf[PIECE];
 } unpacker;
@@ -251,7 +435,7 @@ static size_t fill(unpacker *u)
         u->ended = n <= 0;
         if (n < 0) {
             u->broken = htc__status_of(errno, HTC_EIO);
-            WHY(u, "cannot read it: %s", strerror(errno));
+            WHY(&u->m, "cannot read it: %s", strerror(errno));
         }
         u->at = 0;
         u->have = n > 0 ? (size_t)n : 0;
@@ -264,7 +448,7 @@ static size_t fill(unpacker *u)
 static htc_status no_tree(unpacker *u)
 {
     if (u->broken == HTC_OK)
-        WHY(u, "it is no directory that was uploaded");
+        WHY(&u->m, "it is no directory that was uploaded");
     return u->broken != HTC_OK ? u->broken : HTC_EINPUT;
 }
 
@@ -297,21 +481,6 @@ static htc_status get_text(unpacker *u, char text[NAME_ROOM])
     return status == HTC_OK && strlen(text) != n ? no_tree(u) : status;
 }
 
-static htc_status in_the_way(unpacker *u, int why)
-{
-    WHY(u, "%.200s: %s", u->name, why == ELOOP || why == ENOTDIR ? "it leaves the directory" : why == ENXIO || why == EISDIR || why == EEXIST ? "what is there is in its way" : strerror(why));
-    return why == ELOOP || why == ENOTDIR || why == ENXIO || why == EISDIR || why == EEXIST || why == EPERM ? HTC_EPATH : htc__status_of(why, HTC_ESTAGEIN);
-}
-
-static htc_status make_dir(unpacker *u)
-{
-    int fd = htc__make_below(u->root, u->name), why = errno;
-    if (fd < 0)
-        return in_the_way(u, why);
-    close(fd);
-    return HTC_OK;
-}
-
 static htc_status write_all(unpacker *u, int to, uint64_t left)
 {
     while (left) {
@@ -323,32 +492,24 @@ static htc_status write_all(unpacker *u, int to, uint64_t left)
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
-            return in_the_way(u, done < 0 ? errno : ENOSPC);
+            return in_the_way(&u->m, done < 0 ? errno : ENOSPC);
         u->at += (size_t)done;
         left -= (uint64_t)done;
     }
     return HTC_OK;
 }
 
-static htc_status make_file(unpacker *u, int executable)
+static htc_status get_file(unpacker *u, int executable)
 {
-    struct stat st;
-    uint8_t     size[8];
-    htc_status  status = get(u, size, sizeof size);
+    uint8_t    size[8];
+    int        to;
+    htc_status status = get(u, size, sizeof size);
     if (status != HTC_OK)
         return status;
-    int to = htc__open_below(u->root, u->name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY, 0644, 1), why = errno;
-    if (to < 0)
-        return in_the_way(u, why);
-    if (fstat(to, &st) != 0 || !S_ISREG(st.st_mode))
-        status = in_the_way(u, ENXIO);
+    status = begin_file(&u->m, NULL, &to);
     if (status == HTC_OK)
         status = write_all(u, to, htc__le64_get(size));
-    if (status == HTC_OK && fchmod(to, executable ? 0755 : 0644) != 0)
-        status = in_the_way(u, errno);
-    if (close(to) != 0 && status == HTC_OK)
-        status = in_the_way(u, errno);
-    return status;
+    return end_file(&u->m, to, executable, status);
 }
 
 static unsigned depth_of(const char *name)
@@ -359,31 +520,15 @@ static unsigned depth_of(const char *name)
     return n;
 }
 
-/* Nothing is written through it: names are opened through no symbolic link. */
-static htc_status make_link(unpacker *u)
+static htc_status get_link(unpacker *u)
 {
-    char        above[NAME_ROOM];
-    htc_status  status = get_text(u, u->target);
-    const char *slash = strrchr(u->name, '/');
-    if (status == HTC_OK && !htc__link_stays(u->target, depth_of(u->name))) {
-        WHY(u, "the symbolic link %.150s leads outside the directory", u->name);
-        return HTC_EPATH;
-    }
+    htc_status status = get_text(u, u->target);
     if (status != HTC_OK)
         return status;
-    snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - u->name) : 0, u->name);
-    int in = slash ? htc__make_below(u->root, above) : u->root;
-    if (in < 0)
-        return in_the_way(u, errno);
-    const char *name = slash ? slash + 1 : u->name;
-    int         made = symlinkat(u->target, in, name), why = errno;
-    if (made != 0 && why == EEXIST && unlinkat(in, name, 0) == 0) {
-        made = symlinkat(u->target, in, name);
-        why = errno;
-    }
-    if (slash)
-        close(in);
-    return made == 0 ? HTC_OK : in_the_way(u, why);
+    if (htc__link_stays(u->target, depth_of(u->name)))
+        return make_link(&u->m, u->target);
+    WHY(&u->m, "the symbolic link %.150s leads outside the directory", u->name);
+    return HTC_EPATH;
 }
 
 static htc_status make_all(unpacker *u)
@@ -400,14 +545,14 @@ static htc_status make_all(unpacker *u)
         if (status != HTC_OK)
             break;
         if (n == ENTRIES_MAX || !htc__name_stays(u->name)) {
-            WHY(u, "%s", n == ENTRIES_MAX ? "more than a million files" : "a name in it leaves the directory");
+            WHY(&u->m, "%s", n == ENTRIES_MAX ? "more than a million files" : "a name in it leaves the directory");
             return n == ENTRIES_MAX ? HTC_ETOOBIG : HTC_EPATH;
         }
         switch (type) {
-        case 'd': status = make_dir(u); break;
-        case 'f': status = make_file(u, 0); break;
-        case 'x': status = make_file(u, 1); break;
-        case 'l': status = make_link(u); break;
+        case 'd': status = make_dir(&u->m); break;
+        case 'f': status = get_file(u, 0); break;
+        case 'x': status = get_file(u, 1); break;
+        case 'l': status = get_link(u); break;
         default: status = no_tree(u); break;
         }
     }
@@ -426,17 +571,16 @@ htc_status htc__tree_unpack(int from, int dir, const char *name, uint8_t hash[32
     u->broken = HTC_OK;
     u->ended = 0;
     u->at = u->have = 0;
-    u->why = why;
-    u->room = room;
+    u->m = (maker){ .root = htc__make_below(dir, name), .name = u->name, .why = why, .room = room };
+    int made = errno;
     crypto_generichash_init(&u->hash, NULL, 0, 32);
-    u->root = htc__make_below(dir, name);
     snprintf(u->name, sizeof u->name, "%s", name);
-    htc_status status = u->root < 0 ? in_the_way(u, errno) : make_all(u);
+    htc_status status = u->m.root < 0 ? in_the_way(&u->m, made) : make_all(u);
     for (u->at = u->have; fill(u); u->at = u->have)
         ; /* to the end, for the hash */
     crypto_generichash_final(&u->hash, hash, 32);
-    if (u->root >= 0)
-        close(u->root);
+    if (u->m.root >= 0)
+        close(u->m.root);
     free(u);
     return status;
 }
