@@ -246,6 +246,24 @@ Test(exec_outputs, a_target_is_appended_to)
     drive_close(&d);
 }
 
+Test(exec_outputs, a_target_is_not_appended_to_itself, .timeout = 60)
+{
+    drive d;
+    char  target[600], path[700], text[64] = "";
+    drive_open(&d);
+    snprintf(target, sizeof target, "file:%s/log", d.dir);
+    htc_stage out = { "log", target, HTC_STAGE_APPEND };
+    d.task.out = &out;
+    d.task.n_out = 1;
+    d.task.directory = d.dir;
+    shell(&d, "echo line >> log");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_out, HTC_OK) && eq(int, d.stored.status, HTC_OK), "%s", d.stored.reason);
+    snprintf(path, sizeof path, "%s/log", d.dir);
+    cr_expect(htc__read_text(path, text, sizeof text) == 5 && strcmp(text, "line\n") == 0);
+    drive_close(&d);
+}
+
 Test(exec_outputs, the_store_is_not_left_through_a_link)
 {
     drive       d;
