@@ -89,7 +89,7 @@ _htc()
         return
     fi
     local options= words= filter="--name --since --until"
-    local work="--name --time --mem --cores --node-cores --gpus --res --container --hosts --arch --os --input --env --each-line --array --workdir --stdin --retries --project --priority --max-running --begin --signal --on-end --credentials --mail-to --mail-on --after --output --error --compat --wait --hold --dry-run"
+    local work="--name --time --mem --cores --node-cores --gpus --res --container --hosts --arch --os --input --target --env --each-line --array --workdir --stdin --retries --project --priority --max-running --begin --signal --on-end --credentials --mail-to --mail-on --after --output --error --compat --wait --hold --dry-run"
     case $command in
     up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;

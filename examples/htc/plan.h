@@ -19,7 +19,7 @@ typedef struct plan {
     uint32_t    script_mails; /* who is told by mail stands in its script */
     char       *end_xml; /* the document of on_end */
     uint32_t    script; /* the command is one, which goes with the job */
-    words       inputs, env, sweeps, after, res;
+    words       inputs, targets, env, sweeps, after, res;
     char       *res_names[HTC_TASK_RESOURCES_MAX]; /* of --res and --gpus */
     htc_resource resources[HTC_TASK_RESOURCES_MAX];
     size_t      n_resources;

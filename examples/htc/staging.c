@@ -21,7 +21,7 @@ void staging_end(staging *s)
     progress_end(&s->p);
     for (size_t i = 0; i < s->n_words; i++)
         free(s->words[i]);
-    s->n_words = s->count = 0;
+    s->n_words = s->count = s->n_out = 0;
 }
 
 static const char *keep(staging *s, char *word)
@@ -159,6 +159,23 @@ htc_status staging_input(cli *c, staging *s, const char *word)
     htc_status status = add(c, s, name, equals + 1, 0);
     free(name);
     return status;
+}
+
+htc_status staging_target(cli *c, staging *s, const char *word)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals || equals == word || !is_url(equals + 1)) /* not shown: there may be a password in it */
+        return cli_error(c, HTC_EUSAGE, "--target", "write --target NAME=URL; a URL begins with http://, https:// or ftp://", "an output and where it goes are needed");
+    if (s->n_out == STAGES_MAX)
+        return cli_error(c, HTC_ETOOBIG, "--target", "pack them into an archive", "more than %d outputs", STAGES_MAX);
+    char *name = must(strndup(word, (size_t)(equals - word)));
+    if (!path_stays(name)) {
+        htc_status status = cli_error(c, HTC_EPATH, name, "use a relative name without ..", "the output's name leaves the task's directory");
+        free(name);
+        return status;
+    }
+    s->out[s->n_out++] = (htc_stage){ keep(s, name), keep(s, must_dup(equals + 1)), HTC_STAGE_OVERWRITE };
+    return HTC_OK;
 }
 
 /* A word of the first line; 0: there is none. */

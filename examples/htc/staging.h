@@ -9,9 +9,11 @@
 typedef struct staging {
     htc_stage stage[STAGES_MAX];
     size_t    count;
+    htc_stage out[STAGES_MAX]; /* what goes to URLs */
+    size_t    n_out;
     uint32_t
            upload; /* 1: content goes to the gateway and is named htc:HASH; 0: named file:/path (generate, --dry-run) */
-    char  *words[4 * STAGES_MAX]; /* what the stages point to */
+    char  *words[6 * STAGES_MAX]; /* what the stages point to */
     size_t n_words;
     int    each; /* a name of an input has places: the document says which files they are */
     progress p;
@@ -21,6 +23,8 @@ void staging_begin(cli *c, staging *s, uint32_t upload);
 void staging_end(staging *s);
 /* FILE or NAME=FILE: an input of every task. HTC_EINPUT, HTC_EPATH. */
 htc_status staging_input(cli *c, staging *s, const char *word);
+/* NAME=URL: what every task leaves under that name goes there. HTC_EUSAGE, HTC_EPATH. */
+htc_status staging_target(cli *c, staging *s, const char *word);
 /* The command's first word: a local file is staged in as an executable and *word becomes its name there; a program of
  * the system stays as it is. HTC_ENOEXEC if there is no such program. */
 htc_status staging_executable(cli *c, staging *s, const char **word);

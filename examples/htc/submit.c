@@ -19,6 +19,7 @@ static void plan_end(plan *p)
 {
     staging_end(&p->staging);
     words_free(&p->inputs);
+    words_free(&p->targets);
     words_free(&p->env);
     words_free(&p->sweeps);
     words_free(&p->after);
@@ -123,6 +124,8 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
     htc_status s = gather_words(c, cmd, p, w);
     for (size_t i = 0; s == HTC_OK && i < p->inputs.count; i++)
         s = staging_input(c, &p->staging, p->inputs.at[i]);
+    for (size_t i = 0; s == HTC_OK && i < p->targets.count; i++)
+        s = staging_target(c, &p->staging, p->targets.at[i]);
     if (s == HTC_OK && (!p->container || p->script || access(p->command.at[0], F_OK) == 0)) /* else the image has it */
         s = (p->script ? staging_script : staging_executable)(c, &p->staging, &p->command.at[0]);
     if (s == HTC_OK)
@@ -151,6 +154,8 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
            .env = p->env.count ? p->env.at : NULL,
            .in = p->staging.stage,
            .n_in = p->staging.count,
+           .out = p->staging.out,
+           .n_out = p->staging.n_out,
            .read_file = read_list,
            .ctx = &reader,
            .pairs_a = p->pairs[0],
@@ -361,8 +366,8 @@ static htc_status prepare(cli *c, const command *cmd, plan *p, const opt *opts, 
         htc_work_free(&plain, made);
         return HTC_OK;
     }
-    if (p->inputs.count || p->env.count || p->array || p->workdir || p->standard_input || p->res.count || p->gpus || p->container || p->hosts || p->arch || p->os)
-        return cli_error(c, HTC_EUSAGE, p->inputs.count ? "--input" : p->env.count ? "--env" : p->array ? "--array" : p->workdir ? "--workdir" : p->container ? "--container" : p->hosts ? "--hosts" : p->arch ? "--arch" : p->os ? "--os" : p->gpus ? "--gpus" : p->res.count ? "--res" : "--stdin", "write it into the document",
+    if (p->inputs.count || p->targets.count || p->env.count || p->array || p->workdir || p->standard_input || p->res.count || p->gpus || p->container || p->hosts || p->arch || p->os)
+        return cli_error(c, HTC_EUSAGE, p->inputs.count ? "--input" : p->targets.count ? "--target" : p->env.count ? "--env" : p->array ? "--array" : p->workdir ? "--workdir" : p->container ? "--container" : p->hosts ? "--hosts" : p->arch ? "--arch" : p->os ? "--os" : p->gpus ? "--gpus" : p->res.count ? "--res" : "--stdin", "write it into the document",
                          "this goes with a command, and %.200s is a document", w->at[0]);
     char      *data = NULL;
     htc_status s = read_document(c, p, w->at[0], &data, len);
@@ -532,6 +537,7 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
         { "arch", 0, OPT_TEXT, &(p).arch, "NAME", "run only on this architecture: x86_64, arm, powerpc" },              \
         { "os", 0, OPT_TEXT, &(p).os, "NAME", "run only on this operating system: linux, macos" },                     \
         { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE|DIR", "stage a file or directory into every task, or 'in{n}.txt' into each its own (may be repeated)" }, \
+        { "target", 0, OPT_LIST, &(p).targets, "NAME=URL", "send the file NAME that a task leaves there, and keep it among the results (may be repeated)" }, \
         { "env", 0, OPT_LIST, &(p).env, "NAME[=VALUE]", "environment of every task; without a value your own (may be repeated)" }, \
         { "array", 'a', OPT_TEXT, &(p).array, "LIST", "a task for each number: 1-100:2,200%5, 5 at once; $HTC_ARRAY_INDEX, {array}" }, \
         { "workdir", 'D', OPT_TEXT, &(p).workdir, "here|DIR", "run in this directory, which the nodes must have" },     \

@@ -46,6 +46,7 @@ static const option options[] = {
     { "arch", 0, WORD, NULL, offsetof(wishes, architecture) },
     { "os", 0, WORD, NULL, offsetof(wishes, system) },
     { "input", 'i', INPUT, NULL, 0 },
+    { "target", 0, REFUSED, "htc submit and documents have outputs that go to URLs", 0 },
     { "env", 0, ENVIRONMENT, NULL, 0 },
     { "array", 'a', REFUSED, "drmaa_run_bulk_jobs makes many jobs of one template", 0 },
     { "workdir", 'D', REFUSED, "drmaa_wd is the job's directory", 0 },

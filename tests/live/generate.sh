@@ -78,7 +78,7 @@ first, _ = submitted("--hold", "--", "true")
 image = os.getcwd()
 cases = {
     "name": ["-J", "two <words> & more"], "time": ["-t", "90s"], "mem": ["-m", "64M"], "cores": ["-c", "2"], "node-cores": ["-c", "4", "--node-cores", "2"],
-    "gpus": ["--gpus", "1"], "arch": ["--arch", os.uname().machine], "os": ["--os", "LINUX"], "hosts": ["--hosts", os.uname().nodename + ",other"], "res": ["--res", "wheel=2"], "container": ["--container", image], "input": ["-i", "words", "-i", "also=lines"],
+    "gpus": ["--gpus", "1"], "arch": ["--arch", os.uname().machine], "os": ["--os", "LINUX"], "hosts": ["--hosts", os.uname().nodename + ",other"], "res": ["--res", "wheel=2"], "container": ["--container", image], "input": ["-i", "words", "-i", "also=lines"], "target": ["--target", "out=https://example.org/r?a=b&c", "--target", "sub/log=ftp://example.org/l"],
     "env": ["--env", "COLOUR", "--env", "SIZE=9"], "array": ["--array", "1-11:2,20%2"], "workdir": ["--workdir", "here"], "stdin": ["--stdin", "report.sh"],
     "each-line": ["--each-line", "lines"], "retries": ["--retries", "7"], "project": ["--project", "dock"], "priority": ["--priority", "-5"],
     "max-running": ["--max-running", "3"], "begin": ["--begin", "2031-12-01T08:00"], "signal": ["--signal", "USR1@60"],

@@ -95,6 +95,9 @@ document 'printf %s "$0" > out.bin' "$W/sweep-N" overwrite '<sweep:Sweep><sweep:
 expect 0 "${H[@]}" submit sweep.jsdl
 [[ $out =~ ^job\ ([0-9]+): ]] || fail "submit said: $out"
 of[sweep]=${BASH_REMATCH[1]}
+expect 0 "${H[@]}" submit --target "out{n}.bin=$W/option-{n}" --target "b=$W/option-b" -- sh -c 'printf %s "$0" > "out$0.bin"; : > b' '{n}' ::: n=1:2
+[[ $out =~ ^job\ ([0-9]+): ]] || fail "submit said: $out"
+of[option]=${BASH_REMATCH[1]}
 document 'printf half > out.bin; exit 3' "$W/failed" > failed.jsdl
 expect 0 "${H[@]}" submit failed.jsdl
 [[ $out =~ ^job\ ([0-9]+): ]] || fail "submit said: $out"
@@ -124,6 +127,8 @@ bad ftp_full "FTP 552: the server has no room for it" once
 bad ftp_missing "none/file: .*its directory is not there" once
 "${H[@]}" wait "${of[sweep]}" > /dev/null || fail "the sweep: $("${H[@]}" tasks "${of[sweep]}")"
 for n in 1 2 3; do [ -e "server/put/sweep-$n" ] || fail "no sweep-$n: $(ls server/put)"; done
+"${H[@]}" wait "${of[option]}" > /dev/null || fail "--target: $("${H[@]}" tasks "${of[option]}")"
+[ "$(cat server/put/option-1)$(cat server/put/option-2)" = 12 ] && [ -e server/put/option-b ] || fail "--target: $(ls server/put)"
 "${H[@]}" wait "${of[failed]}" > /dev/null 2>&1 && fail "exit 3 ended well"
 [ ! -e server/put/failed ] || fail "what a failed task left was sent"
 good busy busy
@@ -148,6 +153,14 @@ done <<< "$found"
 document true "http://ada:s3cret-word@127.0.0.1/x" > x.jsdl
 refuse 2 'user or password' "${H[@]}" submit x.jsdl
 [[ $err != *s3cret-word* ]] || fail "the password is told: $err"
+refuse 2 'user or password' "${H[@]}" submit --target 'x=http://ada:s3cret-word@127.0.0.1/x' -- true
+[[ $err != *s3cret-word* ]] || fail "the password is told: $err"
+for bad in 'http://ada:s3cret-word@127.0.0.1/x' 'x=gopher://127.0.0.1/s3cret-word' "=$W/x" x; do
+    refuse 1 'NAME=URL' "${H[@]}" submit --target "$bad" -- true
+    [[ $err != *s3cret-word* ]] || fail "the password is told: $err"
+done
+refuse 2 'leaves the task' "${H[@]}" submit --target "../x=$W/x" -- true
+refuse 1 'goes with a command' "${H[@]}" submit --target "x=$W/x" x.jsdl
 document true "$W/x" append > x.jsdl
 refuse 2 'nothing can be appended' "${H[@]}" submit x.jsdl
 document true "$F/x" dontOverwrite > x.jsdl
