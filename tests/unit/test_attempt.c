@@ -410,6 +410,21 @@ Test(attempt, sends_nothing_that_nobody_wants)
         }
 }
 
+/* It was faster than the order that its limit gave: what comes then is another one. */
+Test(attempt, that_was_in_time_and_sends_is_given_back)
+{
+    static rig r;
+    begin(&r, 30 * HTC_SECOND);
+    bring_to(&r, ATTEMPT_RUNNING);
+    order(&r, ORDER_WALL);
+    answer(&r, HTC_OK, NULL);
+    cr_assert(eq(int, r.t.phase, ATTEMPT_STAGING_OUT));
+    order(&r, ORDER_STOP);
+    stored(&r, HTC_ECANCELLED, 0, "nobody wants it");
+    cr_expect(eq(int, r.t.phase, ATTEMPT_RETURNED));
+    finish(&r);
+}
+
 /* "Scratch full" of HTCaaS, failure handling: the task is given back at once, and the node is left. */
 Test(attempt, a_full_scratch_gives_the_task_back)
 {

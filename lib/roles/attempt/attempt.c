@@ -276,10 +276,11 @@ static void end(attempt_holder *h, attempt *t)
     h->ops->ended(h, t);
 }
 
-/* Its outputs are stored, and go nowhere any more. */
+/* Its outputs are stored, and are not sent any more. The first order stands: where that was the limit, which it was faster than, nobody has noted
+ * whether a cancel or a stop came behind it. It is given back then, and whoever cancelled it knows. */
 static void end_unsent(attempt_holder *h, attempt *t)
 {
-    if (t->order == ORDER_STOP) {
+    if (t->order != ORDER_CANCEL) {
         give_back(h, t);
         return;
     }
@@ -519,7 +520,7 @@ static void took_outputs(attempt_holder *h, attempt *t, htc_stored *s)
     int unsent = s->status == HTC_ECANCELLED || is_transient(s->status);
     t->sends = unsent != 0;
     t->outcome.outputs = s->outputs;
-    if (unsent && (t->order == ORDER_CANCEL || t->order == ORDER_STOP)) {
+    if (s->status == HTC_ECANCELLED || (unsent && (t->order == ORDER_CANCEL || t->order == ORDER_STOP))) {
         end_unsent(h, t);
         return;
     }
