@@ -48,14 +48,19 @@ static void csv_text(const char *text)
     putchar('"');
 }
 
-static shown_text show_day(const json_t *row)
+static shown_text show_date(double seconds)
 {
     shown_text t;
-    time_t     at = (time_t)j_num(row, "day");
+    time_t     at = (time_t)seconds;
     struct tm  tm;
     gmtime_r(&at, &tm);
     strftime(t.s, sizeof t.s, "%Y-%m-%d", &tm);
     return t;
+}
+
+static shown_text show_day(const json_t *row)
+{
+    return show_date(j_num(row, "day"));
 }
 
 static void print_csv(const json_t *answer)
@@ -116,6 +121,9 @@ static void print_table(cli *c, const json_t *answer)
         print_row(&t, by, row, NULL);
     print_row(&t, by, json_object_get(answer, "total"), "all");
     table_end(c, &t);
+    double until = j_num(answer, "summed_until");
+    if (j_num(answer, "since") > 0 && j_num(answer, "since") < until)
+        printf("what was used before %s is one sum, which only a report of all time has (db.usage_keep_s)\n", show_date(until).s);
     report_mode(!json_is_false(json_object_get(answer, "durable")));
 }
 

@@ -120,6 +120,8 @@ typedef struct htc_gateway_options {
     const char *outputs_id; /**< with outputs: what says that it is seen, 64 bytes; copied. Since: 0.2 */
     htc_ns   wide_wait_ns;  /**< task.wide_wait_s: a task of several slots waits this long, then slots are kept for it alone; 0: 300 s. Since: 0.2 */
     uint32_t not_durable; /**< 1: the store keeps its records in memory alone (db.mode = off); reports say so. Since: 0.2 */
+    htc_ns   usage_keep_ns; /**< db.usage_keep_s: what was used on a day is kept by itself for so many whole days, then added to one sum of the user;
+                                 0: 365 days. Since: 0.2 */
 } htc_gateway_options;
 
 /** A gateway, as a machine: self of htc_gateway_ops. */

@@ -36,6 +36,7 @@ typedef struct rig {
     htc_output    *gw_out, *kv_out;
     htc_ns         now, wall;
     uint64_t       starts;
+    uint32_t store_as; /* the number by which the store knows the gateway; 0: RIG_STORE. What it says to others nobody hears */
     uint16_t speaks; /* what connections announce; 0: HTC_WIRE_VERSION */
     htc_wire_machine machine; /* that agents and hosts say they are on; "": they do not */
     uint32_t       last_peer;
@@ -95,6 +96,11 @@ static void rig_post_input(rig *r, int to_store, const htc_input *in)
 
 static void rig_run(rig *r);
 
+static inline uint32_t rig_store_as(const rig *r)
+{
+    return r->store_as ? r->store_as : RIG_STORE;
+}
+
 static void rig_gateway(rig *r, const htc_input *in)
 {
     rig_post_input(r, 0, in);
@@ -145,7 +151,7 @@ static void rig_store_step(rig *r, const htc_input *in)
         if (e.kind == HTC_OUT_COMMIT)
             rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_STORED, .tag = e.tag,
                                        .status = r->engine.ops->apply(r->engine.ctx, e.body) });
-        else if (e.kind == HTC_OUT_MESSAGE) {
+        else if (e.kind == HTC_OUT_MESSAGE && e.peer == rig_store_as(r)) {
             htc_buf other;
             htc_buf_init(&other, NULL, 0);
             if (r->unknown)
@@ -365,7 +371,7 @@ static void rig_gateway_step(rig *r, const htc_input *in)
         htc_output_get(out, i, &e);
         if (e.kind == HTC_OUT_MESSAGE && e.peer == RIG_STORE) {
             r->asked++;
-            rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
+            rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = rig_store_as(r), .body = e.body });
         }
         else if (e.kind == HTC_OUT_MESSAGE)
             rig_keep(r, &e);
@@ -452,7 +458,7 @@ static void rig_start(rig *r)
     rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
     htc_buf_init(&b, NULL, 0);
     htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_SIM });
-    rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
+    rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = rig_store_as(r), .body = htc_buf_bytes(&b) });
     rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     rig_pass(r, HTC_SECOND);
@@ -463,7 +469,7 @@ static inline void rig_kill(rig *r)
 {
     htc_gateway_ops()->destroy(r->gateway);
     r->gateway = NULL;
-    rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_CLOSED, .peer = RIG_STORE, .status = HTC_ECLOSED });
+    rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_CLOSED, .peer = rig_store_as(r), .status = HTC_ECLOSED });
 }
 
 /* alloc: the gateway's; NULL: malloc. */

@@ -71,6 +71,7 @@ static const config_key keys[] = {
     { "db.mode", CHOICE, "interval", "sync|interval|memory|on|batch|off", 0, 0 },
     { "db.metrics", LOOPBACK, "", "empty (none) or 127.0.0.1:PORT; nothing beyond loopback", 0, 0 },
     { "db.sync_ms", MILLISECONDS, "5", "0 to 60000 milliseconds", 0, 60000 },
+    { "db.usage_keep_s", SECONDS, "31536000", "86400 to 3153600000 seconds", 86400, 3153600000.0 },
     { "db.store", TEXT, "", "empty (a store of this system's own) or where another store answers: tcp://[NAME@]HOST:PORT or unix:PATH, several members of one store with commas between; etcd://HOST:PORT,HOST:PORT/PREFIX; redis://HOST:PORT/PREFIX or redis+unix:PATH", 0, 0 },
     { "db.join", ADDRESS, "", "empty or the HOST:PORT of this machine where hosts that join reach the store, not 0.0.0.0", 0, 0 },
     { "client.gateway", TEXT, "", "empty or the server.join of the gateways to ask, HOST:PORT, with commas between", 0, 0 },

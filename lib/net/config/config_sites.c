@@ -352,6 +352,7 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     o->tasks_max = htc_config_number(c, "split.max_tasks");
     o->token_life_ns = htc_config_ns(c, "server.token_life_s");
     o->idle_ns = htc_config_ns(c, "server.idle_s");
+    o->usage_keep_ns = htc_config_ns(c, "db.usage_keep_s");
     o->content_grace_ns = htc_config_ns(c, "data.content_grace_s");
     o->slots_max = (uint32_t)htc_config_number(c, "agent.slots_max");
     o->prefetch_max = (uint32_t)htc_config_number(c, "agent.prefetch");

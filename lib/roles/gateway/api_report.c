@@ -23,6 +23,8 @@ typedef struct report {
     uint32_t by, first, last; /* days */
     uint32_t from, to;        /* those that are being read: of one prefix */
     uint32_t end;             /* no day after it is stored */
+    uint32_t folds;           /* days that had been folded when it began: usage_fold.c */
+    uint32_t summed;          /* days before it are one sum, of some user */
     char     project[PROJECT_NAME_BYTES];
     group   *groups; /* a context of its own: it ends with the gateway, if that ends first */
     size_t   n, cap;
@@ -31,6 +33,7 @@ typedef struct report {
 
 static void report_free(htc_gateway *gw, report *t)
 {
+    gw->reports--;
     if (t->groups)
         htc_runtime_context_free(gw->runtime, t->groups);
     htc_runtime_context_free(gw->runtime, t);
@@ -99,12 +102,30 @@ static void add_row(htc_gateway *gw, report *t, const char *name, uint32_t day, 
     g->sums = row->sums;
 }
 
+static int is_seen(const report *t, const char *name)
+{
+    return t->q->operator_ || strcmp(name, t->q->user->name) == 0;
+}
+
 static void add_day(htc_gateway *gw, report *t, const char *name, const day_usage *l)
 {
-    if (l->day < t->first || l->day > t->last || (!t->q->operator_ && strcmp(name, t->q->user->name) != 0))
+    if (l->day < t->first || l->day > t->last || !is_seen(t, name))
         return;
     for (uint32_t i = 0; i < l->n && !t->full && htc_runtime_status(gw->runtime) == HTC_OK; i++)
         add_row(gw, t, name, l->day, &l->rows[i]);
+}
+
+/* What is newer in memory than in the store, and of long ago all or nothing: that is one sum. */
+static void add_memory(htc_gateway *gw, report *t)
+{
+    for (const used_book *b = gw->used_books; b; b = b->hh.next) {
+        add_day(gw, t, b->name, &b->today);
+        if (!b->folded.day || !is_seen(t, b->name))
+            continue;
+        t->summed = b->folded.day > t->summed ? b->folded.day : t->summed;
+        for (uint32_t i = 0; t->first == 0 && t->last >= b->folded.day - 1 && i < b->folded.n && !t->full && htc_runtime_status(gw->runtime) == HTC_OK; i++)
+            add_row(gw, t, b->name, 0, &b->folded.rows[i]);
+    }
 }
 
 static json_t *sums_json(const day_sums *s)
@@ -137,17 +158,24 @@ static void answer(htc_gateway *gw, report *t)
         htc__day_sum(&all, &g->sums);
     }
     htc__gw_req_answer(gw, t->q,
-                       json_pack("{s:o,s:o,s:o,s:I,s:o,s:b}", "by", by, "rows", rows, "total", sums_json(&all), "since", (json_int_t)t->first * 86400, "until",
-                                 t->last == UINT32_MAX ? json_null() : json_integer(((json_int_t)t->last + 1) * 86400), "durable", !gw->options.not_durable));
+                       json_pack("{s:o,s:o,s:o,s:I,s:o,s:b,s:o}", "by", by, "rows", rows, "total", sums_json(&all), "since", (json_int_t)t->first * 86400, "until",
+                                 t->last == UINT32_MAX ? json_null() : json_integer(((json_int_t)t->last + 1) * 86400), "durable", !gw->options.not_durable, "summed_until",
+                                 t->summed ? json_integer((json_int_t)t->summed * 86400) : json_null()));
     report_free(gw, t);
 }
 
-/* The day that a user's book is at is newer in memory than in the store. */
+/* The day that a user's book is at is newer in memory than in the store, and days of long ago are in the sum, which is there too. */
 static int is_in_memory(const htc_gateway *gw, const char *name, uint32_t day)
 {
     used_book *b;
     HASH_FIND_STR(gw->used_books, name, b);
-    return b && b->today.day == day;
+    return b && (b->today.day == day || day < b->folded.day);
+}
+
+static void too_long(htc_gateway *gw, report *t)
+{
+    htc__gw_req_fail(gw, t->q, HTC_ETOOBIG, "ask for a shorter time, or by less", "the report has more than %d rows", GROUPS_MAX);
+    report_free(gw, t);
 }
 
 static void days_page(void *role, void *ctx, const htc_kv_result *r);
@@ -180,11 +208,12 @@ static void days_page(void *role, void *ctx, const htc_kv_result *r)
         if (status == HTC_OK)
             htc__day_free(&l, &gw->env);
     }
-    if (status != HTC_OK || t->full) {
-        if (t->full)
-            htc__gw_req_fail(gw, t->q, HTC_ETOOBIG, "ask for a shorter time, or by less", "the report has more than %d rows", GROUPS_MAX);
-        else
-            htc__gw_req_fail(gw, t->q, status, "try again in a moment", "the usage could not be read: %s", htc_strerror(status));
+    if (status == HTC_OK && t->full) {
+        too_long(gw, t);
+        return;
+    }
+    if (status != HTC_OK) {
+        htc__gw_req_fail(gw, t->q, status, "try again in a moment", "the usage could not be read: %s", htc_strerror(status));
         report_free(gw, t);
         return;
     }
@@ -198,9 +227,17 @@ static void days_page(void *role, void *ctx, const htc_kv_result *r)
         read_days(gw, t);
         return;
     }
-    for (const used_book *b = gw->used_books; b; b = b->hh.next)
-        add_day(gw, t, b->name, &b->today);
-    if (htc_runtime_status(gw->runtime) == HTC_OK)
+    if (t->folds != gw->folds) { /* one that was read as a day may be in the sum by now */
+        t->folds = gw->folds;
+        t->n = 0;
+        t->from = t->first;
+        read_days(gw, t);
+        return;
+    }
+    add_memory(gw, t);
+    if (htc_runtime_status(gw->runtime) == HTC_OK && t->full)
+        too_long(gw, t);
+    else if (htc_runtime_status(gw->runtime) == HTC_OK)
         answer(gw, t);
 }
 
@@ -246,11 +283,12 @@ void htc__gw_api_report(htc_gateway *gw, request *q)
     for (const used_book *b = gw->used_books; b; b = b->hh.next) /* a clock may have been set back */
         t->end = b->today.day > t->end ? b->today.day : t->end;
     t->end = t->last < t->end ? t->last : t->end;
+    t->folds = gw->folds;
+    gw->reports++;
     if (t->from <= t->end) {
         read_days(gw, t);
         return;
     }
-    for (const used_book *b = gw->used_books; b; b = b->hh.next)
-        add_day(gw, t, b->name, &b->today);
+    add_memory(gw, t);
     answer(gw, t);
 }

@@ -34,6 +34,7 @@ static void defaults(htc_gateway_options *o)
     o->tasks_max = o->tasks_max ? o->tasks_max : UINT64_C(1) << 40;
     o->idle_ns = or_default(o->idle_ns, 300 * HTC_SECOND);
     o->content_grace_ns = or_default(o->content_grace_ns, 86400 * HTC_SECOND);
+    o->usage_keep_ns = or_default(o->usage_keep_ns, 365 * 86400 * HTC_SECOND);
     o->half_life_ns = or_default(o->half_life_ns, 7 * 86400 * HTC_SECOND);
     o->token_life_ns = or_default(o->token_life_ns, 7 * 86400 * HTC_SECOND);
 }
@@ -446,6 +447,7 @@ static void run_time(htc_gateway *gw)
         htc__gw_tokens_sweep(gw);
         htc__gw_quotas_look(gw);
         htc__gw_content_look(gw);
+        htc__gw_usage_fold(gw);
         htc__gw_reallocate_soon(gw);
     }
     for (size_t i = 0; i < gw->n_sites; i++)

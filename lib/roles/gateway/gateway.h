@@ -26,7 +26,7 @@
  *   reservation.c  which task of several slots has waited for longest (pure)  reserved.c  slots for it alone
  *   nodes_closed.c  nodes out of service
  *   counted.c   what sites count: GPUs, licences (pure)   taken.c     what attempts have of that
- *   projects.h  projects, quotas, and who used what: projects.c, quotas.c, usage.c, api_report.c; pure: quota.c, day_usage.c
+ *   projects.h  projects, quotas, and who used what: projects.c, quotas.c, usage.c, usage_fold.c, api_report.c; pure: quota.c, day_usage.c
  *   joined.c    sites beyond this machine, whose hosts have joined
  *   joined_files.c  files that tasks have left on the disks of these
  *   active.c    which of several gateways on one store is the active one; nothing leaves before that is confirmed
@@ -516,6 +516,11 @@ struct htc_gateway {
     project            *projects;
     struct used_book   *used_books;
     quota_limits        site_quota; /* of users of whom nothing else is said */
+    struct usage_fold  *fold;       /* usage_fold.c; NULL: nothing was folded yet */
+    htc_ns              fold_at;    /* not before */
+    uint32_t            fold_from, folds; /* the oldest day that may have records, 0: none; days that were folded */
+    uint32_t            reports;    /* that read days now */
+    uint8_t             fold_first, folding; /* there are records of day 0 */
     htc_ns              usage_at;   /* when what is used is written down; HTC_NEVER: nothing is to be */
     htc_registry       *registry;
     const htc_allot_weigher *fair_share;

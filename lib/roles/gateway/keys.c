@@ -160,6 +160,11 @@ key htc__gw_key_day(uint32_t day, const char *user_name)
     return make("y/%08x/%.50s", day, user_name);
 }
 
+key htc__gw_key_fold(const char *user_name)
+{
+    return make("z/%.60s", user_name);
+}
+
 key htc__gw_key_days(uint32_t first, uint32_t last, uint32_t *to)
 {
     uint32_t digits = 8, span = 1; /* days that have the digits in common */

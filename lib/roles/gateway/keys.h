@@ -34,7 +34,8 @@ htc_bytes htc__gw_key_bytes(const key *k);
 
 key htc__gw_key_project(const char *name);
 key htc__gw_key_quota(const char *user_name);
-key htc__gw_key_day(uint32_t day, const char *user_name);
+key htc__gw_key_day(uint32_t day, const char *user_name); /* "": what keys of all users have in common */
+key htc__gw_key_fold(const char *user_name);
 /* What keys of as many days as can be have in common: from first on, and none after last; *to: the last one of them. So few prefixes cover any span. */
 key htc__gw_key_days(uint32_t first, uint32_t last, uint32_t *to);
 /* Likewise of jobs, newest first: from newest on, which is the first of its prefix; *oldest: the last one, 0: there are no older ones. */

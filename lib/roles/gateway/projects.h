@@ -1,7 +1,8 @@
 /* Projects, quotas and the accounts of usage, as the gateway keeps them; gateway.h includes this.
  *
  *   projects.c  projects: records, requests, weights      usage.c       who used what, by day: day_usage.h
- *   quotas.c    limits: who has room, requests            api_report.c  sums of it, asked for */
+ *   quotas.c    limits: who has room, requests            api_report.c  sums of it, asked for
+ *   usage_fold.c  days of long ago, summed up */
 #ifndef HTC_ROLES_GATEWAY_PROJECTS_H
 #define HTC_ROLES_GATEWAY_PROJECTS_H
 
@@ -36,8 +37,9 @@ struct project {
 typedef struct used_book {
     char     name[NAME_MAX_BYTES];
     day_usage   today;
-    uint64_t core_ns; /* in all days of that name */
-    uint64_t version;
+    day_usage   folded; /* of all days before its number, which is 0 where there are none: usage_fold.c */
+    uint64_t core_ns; /* in all days of that name, those too */
+    uint64_t version, folded_version;
     uint8_t  kept; /* there is a record of some day */
     uint8_t  dirty, writing;
     uint8_t  counting; /* while the term is sealed: a gateway before this one may be counting for this user */
@@ -54,6 +56,17 @@ void htc__gw_usage_flush(htc_gateway *gw);  /* at the end of a step: write what 
 int  htc__gw_usage_busy(const htc_gateway *gw); /* something is not durable */
 void htc__gw_usage_free(htc_gateway *gw);
 uint32_t htc__gw_today(const htc_gateway *gw);
+
+used_book *htc__gw_book(htc_gateway *gw, const char *name); /* NULL: there is no memory for it, and the gateway ends */
+uint32_t   htc__gw_book_day(const htc_gateway *gw, const used_book *b); /* to which is counted what comes now */
+void       htc__gw_book_add(htc_gateway *gw, used_book *b, const day_usage *l); /* to the sums of all days */
+
+/* usage_fold.c */
+void htc__gw_fold_note(htc_gateway *gw, uint32_t day); /* there is a record of that day */
+void htc__gw_usage_fold(htc_gateway *gw);              /* at a tick: what is due */
+void htc__gw_fold_found(htc_gateway *gw, const htc_kv_item *item); /* at the start, before the days */
+void htc__gw_fold_seal(htc_gateway *gw, used_book *b);
+void htc__gw_fold_free(htc_gateway *gw);
 
 /* projects.c */
 project *htc__gw_project(const htc_gateway *gw, const char *name); /* NULL: there is none, also for "" and NULL */

@@ -1,6 +1,6 @@
 /* The start: users, agents and open jobs come back from the store; then the gateway is ready.
  *
- *   users -> the operator's own -> agents -> sites out of service -> devices that tasks have -> projects -> quotas -> usage of days -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
+ *   users -> the operator's own -> agents -> sites out of service -> devices that tasks have -> projects -> quotas -> usage of long ago -> usage of days -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
  *   each open job: record, specification, chunks -> ready */
 #include <assert.h>
 #include <string.h>
@@ -582,6 +582,7 @@ static void taken_page(void *role, void *ctx, const htc_kv_result *r);
 static void removals_page(void *role, void *ctx, const htc_kv_result *r);
 static void projects_page(void *role, void *ctx, const htc_kv_result *r);
 static void quotas_page(void *role, void *ctx, const htc_kv_result *r);
+static void sums_page(void *role, void *ctx, const htc_kv_result *r);
 static void days_page(void *role, void *ctx, const htc_kv_result *r);
 static void jobs_page(void *role, void *ctx, const htc_kv_result *r);
 static void open_page(void *role, void *ctx, const htc_kv_result *r);
@@ -643,6 +644,8 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
             htc__gw_project_found(gw, &item);
         else if (prefix[0] == 'q')
             htc__gw_quota_found(gw, &item);
+        else if (prefix[0] == 'z')
+            htc__gw_fold_found(gw, &item);
         else if (prefix[0] == 'y')
             htc__gw_usage_found(gw, &item);
     }
@@ -659,6 +662,8 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
     else if (prefix[0] == 'p')
         htc_runtime_scan(gw->runtime, htc_bytes_of("q/"), NULL, 0, quotas_page, rec);
     else if (prefix[0] == 'q')
+        htc_runtime_scan(gw->runtime, htc_bytes_of("z/"), NULL, 0, sums_page, rec);
+    else if (prefix[0] == 'z')
         htc_runtime_scan(gw->runtime, htc_bytes_of("y/"), NULL, 0, days_page, rec);
     else if (prefix[0] == 'y')
         htc_runtime_scan(gw->runtime, htc_bytes_of("d/"), NULL, 0, removals_page, rec);
@@ -698,6 +703,12 @@ static void quotas_page(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     page(gw, ctx, r, "q/", quotas_page);
+}
+
+static void sums_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    page(gw, ctx, r, "z/", sums_page);
 }
 
 static void days_page(void *role, void *ctx, const htc_kv_result *r)

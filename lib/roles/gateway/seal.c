@@ -2,7 +2,7 @@
  *
  * The gateway before it may still have writes under way, or wake up and make more of them. Each of them names the version that it read, and
  * fails where this gateway has written the record since. So it writes every record that it holds in memory and that may be written again: users,
- * agents, sites out of service, removals, projects, quotas, the newest day of usage of each user, and of open jobs the record, the mark that they are
+ * agents, sites out of service, removals, projects, quotas, the newest day of usage of each user and the sum of those of long ago, and of open jobs the record, the mark that they are
  * open, and the chunks. Then the record gateway/active says that this
  * term is sealed.
  *

@@ -2,7 +2,8 @@
  *
  * y/DAY/USER is the usage of a day (day_usage.h), written at most once a second. So what is on its way when a gateway is killed may be
  * missing in it. But what a user has used in all stands with the tasks themselves and is never lost: at the start the difference
- * is counted again, at no site ("-") and for no project. What was used before there were such records stands under day 0. */
+ * is counted again, at no site ("-") and for no project. What was used before there were such records stands under day 0. Days of long ago are summed
+ * up in one record of the user (usage_fold.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ uint32_t htc__gw_today(const htc_gateway *gw)
     return (uint32_t)(gw->wall / DAY_NS);
 }
 
-static used_book *book_of(htc_gateway *gw, const char *name)
+used_book *htc__gw_book(htc_gateway *gw, const char *name)
 {
     used_book *b;
     HASH_FIND_STR(gw->used_books, name, b);
@@ -35,13 +36,20 @@ static used_book *book_of(htc_gateway *gw, const char *name)
     return b;
 }
 
+/* A clock that was set back far does not count to days that are summed up. */
+uint32_t htc__gw_book_day(const htc_gateway *gw, const used_book *b)
+{
+    uint32_t today = htc__gw_today(gw);
+    return today > b->folded.day ? today : b->folded.day;
+}
+
 /* The day before is written down first; what comes meanwhile is counted to it. */
 static int turn_page(htc_gateway *gw, used_book *b)
 {
-    if (b->dirty || b->writing || b->today.day >= htc__gw_today(gw))
+    if (b->dirty || b->writing || b->today.day >= htc__gw_book_day(gw, b))
         return 0;
     htc__day_free(&b->today, &gw->env);
-    b->today.day = htc__gw_today(gw);
+    b->today.day = htc__gw_book_day(gw, b);
     b->version = 0;
     return 1;
 }
@@ -59,7 +67,7 @@ static void count(htc_gateway *gw, used_book *b, const char *site_name, const ch
 
 void htc__gw_account(htc_gateway *gw, const job *j, const char *site_name, day_sums more)
 {
-    used_book *b = book_of(gw, j->user->name);
+    used_book *b = htc__gw_book(gw, j->user->name);
     project   *p = j->project;
     if (b)
         count(gw, b, site_name, p ? p->name : "", &more);
@@ -125,6 +133,7 @@ static void write_book(htc_gateway *gw, used_book *b)
     key k = htc__gw_key_day(b->today.day, b->name);
     b->dirty = 0;
     b->writing = 1;
+    htc__gw_fold_note(gw, b->today.day);
     htc__day_write(&gw->scratch, &b->today);
     htc__gw_ask_write(gw,
                       &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k),
@@ -137,14 +146,16 @@ void htc__gw_usage_seal(htc_gateway *gw)
 {
     used_book *b, *next;
     for (const job *j = gw->jobs; j; j = j->hh.next)
-        if ((b = book_of(gw, j->user->name)) != NULL)
+        if ((b = htc__gw_book(gw, j->user->name)) != NULL)
             b->counting = 1;
     for (const agent *a = gw->agents; a; a = a->hh.next)
-        if ((b = book_of(gw, a->user->name)) != NULL)
+        if ((b = htc__gw_book(gw, a->user->name)) != NULL)
             b->counting = 1;
     HASH_ITER(hh, gw->used_books, b, next)
-    if (htc_runtime_status(gw->runtime) == HTC_OK)
+    if (htc_runtime_status(gw->runtime) == HTC_OK) {
         write_book(gw, b);
+        htc__gw_fold_seal(gw, b);
+    }
 }
 
 void htc__gw_usage_flush(htc_gateway *gw)
@@ -180,11 +191,23 @@ void htc__gw_usage_free(htc_gateway *gw)
     {
         HASH_DEL(gw->used_books, b);
         htc__day_free(&b->today, &gw->env);
+        htc__day_free(&b->folded, &gw->env);
         htc__free(&gw->env, b, sizeof *b);
     }
+    htc__gw_fold_free(gw);
 }
 
 /* ---- the start ---- */
+
+void htc__gw_book_add(htc_gateway *gw, used_book *b, const day_usage *l)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        project *p = htc__gw_project(gw, l->rows[i].project);
+        b->core_ns = htc__quota_sum(b->core_ns, l->rows[i].sums.core_ns);
+        if (p)
+            p->core_ns = htc__quota_sum(p->core_ns, l->rows[i].sums.core_ns);
+    }
+}
 
 /* The newest day of each user is the one that is written on. */
 void htc__gw_usage_found(htc_gateway *gw, const htc_kv_item *item)
@@ -198,13 +221,14 @@ void htc__gw_usage_found(htc_gateway *gw, const htc_kv_item *item)
     }
     memcpy(name, (const char *)item->key.data + DAY_KEY_USER, n);
     name[n] = '\0';
-    used_book *b = book_of(gw, name);
-    for (uint32_t i = 0; b && i < l.n; i++) {
-        project *p = htc__gw_project(gw, l.rows[i].project);
-        b->core_ns = htc__quota_sum(b->core_ns, l.rows[i].sums.core_ns);
-        if (p)
-            p->core_ns = htc__quota_sum(p->core_ns, l.rows[i].sums.core_ns);
+    used_book *b = htc__gw_book(gw, name);
+    htc__gw_fold_note(gw, l.day);
+    if (b && l.day < b->folded.day) { /* it is in that sum */
+        htc__day_free(&l, &gw->env);
+        return;
     }
+    if (b)
+        htc__gw_book_add(gw, b, &l);
     if (b && (!b->kept || l.day >= b->today.day)) {
         b->kept = 1;
         htc__day_free(&b->today, &gw->env);
@@ -218,10 +242,10 @@ void htc__gw_usage_found(htc_gateway *gw, const htc_kv_item *item)
 void htc__gw_usage_settle(htc_gateway *gw)
 {
     for (const user *u = gw->users; u; u = u->hh.next) {
-        used_book *b = u->core_ns ? book_of(gw, u->name) : NULL;
+        used_book *b = u->core_ns ? htc__gw_book(gw, u->name) : NULL;
         if (!b || b->core_ns >= u->core_ns)
             continue;
-        if (!b->kept && b->today.n == 0)
+        if (!b->kept && b->today.n == 0 && !b->folded.day)
             b->today.day = 0;
         count(gw, b, "-", "", &(day_sums){ .core_ns = u->core_ns - b->core_ns });
     }
