@@ -223,3 +223,70 @@ Test(kvs_anew, ends_after_a_while)
     htc_buf_free(&b);
     world_end(&w);
 }
+
+static uint32_t lines;
+static char     newest[300];
+
+static void keep_line(void *ctx, uint32_t level, const char *line)
+{
+    (void)ctx, (void)level;
+    lines++;
+    snprintf(newest, sizeof newest, "%s", line);
+}
+
+/* Its door is there and nobody behind it, as while a store starts: so the host is turned away 50 times a second. */
+static void turned_away(world *w, htc_status why)
+{
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r;
+    htc_buf    b;
+    htc_buf_init(&b, NULL, 0);
+    while (hear(w, &type, &id, &r))
+        if (type == HTC_WIRE_HELLO) {
+            htc_wire_error(&b, id, why, "");
+            say(w, &b);
+        }
+    htc_buf_free(&b);
+    step(w, HTC_IN_CLOSED, (htc_bytes){ NULL, 0 });
+    w->now += 20 * HTC_MS;
+    step(w, HTC_IN_OPENED, (htc_bytes){ NULL, 0 });
+}
+
+Test(kvs_anew, what_a_store_refuses_with_again_and_again_is_said_at_growing_intervals)
+{
+    htc_log        log = { .write = keep_line, .level = HTC_LOG_WARN };
+    htc_rng        rng = { 1 };
+    htc_env        env = { .size = sizeof env, .rng = &rng, .log = &log };
+    world          w = world_of(&rng, &env);
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = htc_bytes_of("a") };
+    for (int i = 0; i < 3000; i++) /* a minute */
+        turned_away(&w, HTC_EUNREACHABLE);
+    cr_expect(eq(u32, lines, 6), "%u lines", lines); /* at 0, 1, 3, 7, 15, 31 s */
+    cr_expect(strstr(newest, "store says: ") && strstr(newest, "(it has said so 799 more times)"), "%s", newest);
+    turned_away(&w, HTC_EVERSION);
+    cr_expect(eq(u32, lines, 7), "something else is said at once");
+    cr_assert(htc_kv_client_submit(w.client, w.now, &q, 1, 0, w.out) == HTC_OK);
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r;
+    htc_buf    b;
+    htc_buf_init(&b, NULL, 0);
+    while (hear(&w, &type, &id, &r)) {
+        if (type == HTC_WIRE_HELLO) {
+            htc_wire_welcome(&b, id, HTC_WIRE_VERSION);
+        } else {
+            htc__kv_answer_begin(&b, id, &(htc__kv_answer_head){ .clock = 1, .session = 1 });
+            htc__kv_answer_end(&b, 0, 0);
+        }
+        say(&w, &b);
+        if (type != HTC_WIRE_HELLO)
+            break;
+    }
+    htc_buf_free(&b);
+    step(&w, HTC_IN_CLOSED, (htc_bytes){ NULL, 0 });
+    step(&w, HTC_IN_OPENED, (htc_bytes){ NULL, 0 });
+    turned_away(&w, HTC_EVERSION);
+    cr_expect(eq(u32, lines, 8), "after an answer it is news again");
+    world_end(&w);
+}

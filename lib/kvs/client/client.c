@@ -323,6 +323,7 @@ static htc_status kv_answer(htc_kv_client *c, htc__kv_link *link, uint64_t seria
     uint64_t clock = head.clock, session = head.session;
     if (r.status != HTC_OK || session == 0 || serial < link->serial_first || serial > c->serial || !link->welcomed)
         return HTC_OK;
+    htc__kv_heard(c);
     if (clock > c->clock)
         c->clock = clock;
     if (session != link->session) {
@@ -358,8 +359,7 @@ static htc_status message(htc_kv_client *c, htc__kv_link *link, const htc_input 
         return htc__kv_link_welcomed(c, link, r, in->now, out);
     if (type == HTC_WIRE_ERROR) {
         htc_status why = (htc_status)(int32_t)htc_get_u32(&r);
-        htc__log_with(&c->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(why)),
-                      "store says: %s -> wait for a new connection", htc_strerror(why));
+        htc__kv_refused(c, why, in->now);
     }
     return HTC_OK;
 }

@@ -153,6 +153,13 @@ typedef struct htc__kv_owners_known {
     htc_ns      pause;
 } htc__kv_owners_known;
 
+/* What the store has refused with, in a row: one line says it, and others that it goes on, at intervals that grow. */
+typedef struct htc__kv_refusals {
+    htc_status why;
+    htc_ns     said, gap; /* the last line; gap: the next not before it is over, 0: nothing is refused */
+    uint32_t   unsaid;    /* since then */
+} htc__kv_refusals;
+
 struct htc_kv_client {
     htc_env               env;
     htc_kv_client_options options;
@@ -178,6 +185,7 @@ struct htc_kv_client {
     htc_buf          message;
 
     htc__kv_watched_all watched;
+    htc__kv_refusals    refusals;
 };
 
 void htc__kv_parts_add(htc__kv_list_of_parts *list, htc__kv_part *part);
@@ -202,6 +210,8 @@ htc__kv_link  *htc__kv_link_of(htc_kv_client *c, uint32_t peer); /* NULL: it is 
 htc_status     htc__kv_link_opened(htc_kv_client *c, htc__kv_link *link, htc_ns now, htc_output *out);
 void           htc__kv_link_closed(htc_kv_client *c, htc__kv_link *link);
 htc_status     htc__kv_link_welcomed(htc_kv_client *c, htc__kv_link *link, htc_reader r, htc_ns now, htc_output *out);
+void           htc__kv_refused(htc_kv_client *c, htc_status why, htc_ns now); /* the store has said so and ends the connection */
+void           htc__kv_heard(htc_kv_client *c);                               /* it has answered */
 void           htc__kv_link_session(htc_kv_client *c, htc__kv_link *link, uint64_t session);
 void           htc__kv_link_missed(htc_kv_client *c, htc__kv_link *link, htc_ns now);
 htc_ns         htc__kv_link_patience(const htc_kv_client *c, const htc__kv_link *link, htc_ns now); /* so long it is not silent */

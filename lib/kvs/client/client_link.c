@@ -1,5 +1,7 @@
 /* Connections: a greeting, then a name for the session, asked for until it is answered. A part that left by a connection which is gone leaves
  * once more, by whichever is there then: the members of a store know a repetition, whoever of them had the first. */
+#include <stdio.h>
+
 #include "core/util.h"
 #include "kvs/client/client.h"
 #include "kvs/wire/owners_wire.h"
@@ -105,6 +107,36 @@ htc_status htc__kv_link_welcomed(htc_kv_client *c, htc__kv_link *link, htc_reade
     link->welcomed = 1;
     link->greet_pause = c->options.retry_ns;
     return greet(c, link, now, out);
+}
+
+#define REFUSED_GAP HTC_SECOND
+#define REFUSED_GAP_MAX (300 * HTC_SECOND)
+
+/* A host makes a connection that was ended anew at once, so that this may come many times a second. */
+void htc__kv_refused(htc_kv_client *c, htc_status why, htc_ns now)
+{
+    htc__kv_refusals *f = &c->refusals;
+    int               goes_on = f->gap && f->why == why;
+    char              times[60] = "";
+    if (goes_on && now - f->said < f->gap) {
+        f->unsaid++;
+        return;
+    }
+    if (f->unsaid)
+        snprintf(times, sizeof times, " (it has said so %u more times)", f->unsaid);
+    htc__log_with(&c->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(why), HTC__NUMBER("more", f->unsaid)), "store says: %s -> wait for a new connection%s", htc_strerror(why), times);
+    f->gap = !goes_on ? REFUSED_GAP : f->gap * 2 < REFUSED_GAP_MAX ? f->gap * 2 : REFUSED_GAP_MAX;
+    f->why = why;
+    f->said = now;
+    f->unsaid = 0;
+}
+
+void htc__kv_heard(htc_kv_client *c)
+{
+    htc__kv_refusals *f = &c->refusals;
+    if (f->gap)
+        htc__log(&c->env, HTC_LOG_INFO, "the store answers again -> go on");
+    *f = (htc__kv_refusals){ 0 };
 }
 
 /* It has not answered in time: others are asked for a while. What else it has not answered is the same silence. */
