@@ -12,9 +12,10 @@
 enum { STORE_PORT = 2 };
 
 typedef struct proxy {
-    member       *m;
-    htc_kv_proxy *machine;
-    uint32_t      stores[HTC_KV_PROXY_STORES_MAX], count;
+    member        *m;
+    htc_kv_proxy  *machine;
+    htc_kv_bridge *bridge; /* instead of it, before a store of others */
+    uint32_t       stores[HTC_KV_PROXY_STORES_MAX], count;
 } proxy;
 
 /* A store of others: its clients come to a bridge. */
@@ -105,11 +106,16 @@ static htc_status dial_all(proxy *p)
     return s;
 }
 
+static void say_what(htc_metrics *metrics)
+{
+    htc_metrics_family(metrics, HTC_METRIC_INFO, "htc_kv_member", "", "Which program this is, and how it keeps records.");
+    htc_metrics_value(metrics, (htc_metric_label[]){ { "engine", htc_bytes_of("none") }, { "version", htc_bytes_of(HTC_VERSION) } }, 2, 1);
+}
+
 static void show(void *ctx, htc_metrics *metrics)
 {
     const proxy *p = ctx;
-    htc_metrics_family(metrics, HTC_METRIC_INFO, "htc_kv_member", "", "Which program this is, and how it keeps records.");
-    htc_metrics_value(metrics, (htc_metric_label[]){ { "engine", htc_bytes_of("none") }, { "version", htc_bytes_of(HTC_VERSION) } }, 2, 1);
+    say_what(metrics);
     htc_kv_proxy_metrics(p->machine, metrics);
     if (p->m->keys)
         htc_host_keys_metrics(p->m->keys, metrics);
@@ -149,15 +155,16 @@ static void say_ready(const member *m)
 
 static void bridge_show(void *ctx, htc_metrics *metrics)
 {
-    (void)ctx;
-    htc_metrics_family(metrics, HTC_METRIC_INFO, "htc_kv_member", "", "Which program this is, and how it keeps records.");
-    htc_metrics_value(metrics, (htc_metric_label[]){ { "engine", htc_bytes_of("none") }, { "version", htc_bytes_of(HTC_VERSION) } }, 2, 1);
+    const proxy *p = ctx;
+    say_what(metrics);
+    htc_kv_bridge_metrics(p->bridge, metrics);
+    if (p->m->keys)
+        htc_host_keys_metrics(p->m->keys, metrics);
 }
 
 static htc_status bridge_serve(proxy *p)
 {
     member               *m = p->m;
-    htc_kv_bridge        *bridge = NULL;
     htc_store            *store = NULL;
     htc_kv_bridge_options o = { .size = sizeof o, .connections_max = CONNECTIONS_MAX };
     htc_store_options     so = { .size = sizeof so, .address = m->o.proxy, .durable = 1 };
@@ -165,17 +172,17 @@ static htc_status bridge_serve(proxy *p)
     if (s == HTC_OK)
         s = htc_kv_bridge_attach(m->host, store, &m->d->error);
     if (s == HTC_OK)
-        s = htc_kv_bridge_create(&m->d->env, &o, &bridge);
+        s = htc_kv_bridge_create(&m->d->env, &o, &p->bridge);
     if (s == HTC_OK)
         s = listen_all(p, bridge_show);
     if (s == HTC_OK) {
         say_ready(m);
-        s = htc_host_run(m->host, htc_kv_bridge_ops(), bridge);
+        s = htc_host_run(m->host, htc_kv_bridge_ops(), p->bridge);
     }
     htc_host_destroy(m->host);
     m->host = NULL;
     htc_store_close(store);
-    htc_kv_bridge_destroy(bridge);
+    htc_kv_bridge_destroy(p->bridge);
     return s;
 }
 

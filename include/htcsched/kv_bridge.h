@@ -28,6 +28,7 @@
 #include "htcsched/codec.h"
 #include "htcsched/host.h"
 #include "htcsched/machine.h"
+#include "htcsched/metrics.h"
 #include "htcsched/store.h"
 
 #ifdef __cplusplus
@@ -102,6 +103,16 @@ HTC_API htc_status htc_kv_bridge_ask_read(htc_bytes body, htc_kv_request *reques
  * Cost: O(bytes).   Since: 0.2
  */
 HTC_API void htc_kv_bridge_answer_write(htc_buf *body, const htc_kv_result *result);
+
+/**
+ * Write the counters of a bridge for a monitor: families whose names begin with htc_kv_bridge_, as doc/metrics.md lists them.
+ *
+ * @param[in]     bridge   borrowed; between two steps
+ * @param[in,out] metrics  the text to add to; other families may come before and after
+ *
+ * Cost: some 20 lines.   Since: 0.2
+ */
+HTC_API void htc_kv_bridge_metrics(const htc_kv_bridge *bridge, htc_metrics *metrics);
 
 /**
  * Have a host carry out the calls of a bridge by a store, in its loop. It becomes what answers the host's calls (htc_host_on_call).

@@ -313,6 +313,39 @@ Test(kv_bridge, what_others_have_written_is_refused)
     free(r);
 }
 
+Test(kv_bridge, counts_for_monitors)
+{
+    static const char *const lines[] = { "htc_kv_bridge_connections 2", "htc_kv_bridge_requests_held 0", "htc_kv_bridge_bytes_held 0", "htc_kv_bridge_answers_total 2",
+                                         "htc_kv_bridge_calls_total 3", "htc_kv_bridge_repeats_total 1", "htc_kv_bridge_mismatches_total 1", "htc_kv_bridge_corrupt_total 0" };
+    rig        *r = malloc(sizeof *r);
+    htc_metrics *page;
+    htc_bytes    text, k = htc_bytes_of("k1"), v = htc_bytes_of("one");
+    begin(r, 1, 0);
+    cr_assert(ask(r, 0, REQUEST(.op = HTC_KV_PUT, .key = k, .value = v)).version == 1);
+    HOLDS(htc_kv_client_submit(r->client[0], r->now, REQUEST(.op = HTC_KV_CAS_VERSION, .key = k, .version = 1, .value = v), 1, 1, r->out) == HTC_OK);
+    from_client(r, 0);
+    cr_assert(r->calls_n == 1);
+    call           c = r->calls[--r->calls_n];
+    htc_kv_request q = { .size = sizeof q };
+    HOLDS(htc_kv_bridge_ask_read((htc_bytes){ c.body, c.len }, &q) == HTC_OK);
+    cr_assert(carry_out(r, &q, NULL).version == 2);
+    answer(r, &c, HTC_EUNKNOWN, NULL); /* asked again, it finds its own mark */
+    htc_kv_result a = { .size = sizeof a };
+    for (int i = 0; !htc_kv_client_next(r->client[0], &a) && i < 100; i++)
+        turn(r);
+    cr_assert(a.status == HTC_OK && a.version == 2);
+    cr_assert(htc_metrics_create(NULL, 64 << 10, &page) == HTC_OK);
+    htc_kv_bridge_metrics(r->bridge, page);
+    cr_assert(htc_metrics_end(page, &text) == HTC_OK);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        const char *at = strstr(text.data, lines[i]);
+        cr_expect(at && at[strlen(lines[i])] == '\n', "%s in %.*s", lines[i], (int)text.len, (const char *)text.data);
+    }
+    htc_metrics_destroy(page);
+    end(r);
+    free(r);
+}
+
 /* The next gateway writes the same bytes: who was first must not take them for its own. */
 Test(kv_bridge, equal_bytes_of_another_are_not_its_own)
 {

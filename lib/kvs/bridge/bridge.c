@@ -67,6 +67,9 @@ struct htc_kv_bridge {
     uint32_t              stopped;
     htc_buf               body, scratch, page;
     htc_status            broken;
+    struct {
+        uint64_t answers, calls, repeats, mismatches, corrupt;
+    } count;
 };
 
 static void breaks(htc_kv_bridge *b, htc_status status)
@@ -181,6 +184,8 @@ static void answer(htc_kv_bridge *b, ask *a, const htc_kv_result *result)
 {
     htc_kv_result r = *result;
     r.op = a->q.op;
+    b->count.answers++;
+    b->count.corrupt += r.status == HTC_ECORRUPT;
     if (r.version > b->native.clock)
         b->native.clock = r.version;
     b->native.face.answer(b->native.face.ctx, a->conn, a->slot, &r);
@@ -208,6 +213,7 @@ static void send(htc_kv_bridge *b, const ask *a)
         q.version = a->version;
         q.flags = HTC_KV_IF_VERSION;
     }
+    b->count.calls++;
     htc_buf_clear(&b->body);
     htc__kv_op_write(&b->body, &q);
     breaks(b, b->body.status);
@@ -359,6 +365,7 @@ static void begin(htc_kv_bridge *b, ask *a)
 
 static void sent_again(htc_kv_bridge *b, ask *a)
 {
+    b->count.repeats++;
     a->unsure = 1;
     a->due = b->now + b->options.retry_ns;
     DL_APPEND2(b->again, a, turn_prev, turn_next);
@@ -381,11 +388,12 @@ static void heard(htc_kv_bridge *b, const htc_input *in)
         if (htc_reader_done(&body) != HTC_OK)
             r = (htc_kv_result){ .size = sizeof r, .status = HTC_EPROTO };
     }
+    b->count.mismatches += r.status == HTC_MISMATCH;
     if (is_no_answer(r.status))
         sent_again(b, a);
     else if (r.status == HTC_OK && is_wide(a))
         page(b, a, &r);
-    else if ((a->state == READS && (r.status == HTC_OK || r.status == HTC_ENOTFOUND)) || r.status == HTC_MISMATCH)
+    else if ((a->state == READS && (r.status == HTC_OK || r.status == HTC_ENOTFOUND)) || (a->state != READS && r.status == HTC_MISMATCH))
         shown(b, a, &r);
     else if (r.status == HTC_ENOTFOUND && a->state == DELETES)
         fail(b, a, a->unsure || !a->stamp.fresh ? HTC_OK : HTC_ENOTFOUND);
@@ -554,6 +562,33 @@ htc_status htc_kv_bridge_ask_read(htc_bytes body, htc_kv_request *request)
 void htc_kv_bridge_answer_write(htc_buf *body, const htc_kv_result *result)
 {
     htc__kv_result_write(body, result);
+}
+
+/* ---- for monitors ---- */
+
+void htc_kv_bridge_metrics(const htc_kv_bridge *b, htc_metrics *m)
+{
+    if (!b || !m)
+        return;
+    const struct {
+        uint32_t    kind;
+        const char *name, *help;
+        uint64_t    value;
+    } all[] = {
+        { HTC_METRIC_GAUGE, "htc_kv_bridge_connections", "Clients that are connected.", b->native.conns.count },
+        { HTC_METRIC_GAUGE, "htc_kv_bridge_requests_held", "Requests of clients that are not answered.", b->asks.count },
+        { HTC_METRIC_GAUGE, "htc_kv_bridge_bytes_held", "Bytes of these.", b->bytes },
+        { HTC_METRIC_COUNTER, "htc_kv_bridge_answers", "Requests of clients that were answered.", b->count.answers },
+        { HTC_METRIC_COUNTER, "htc_kv_bridge_calls", "Requests to the store behind the bridge.", b->count.calls },
+        { HTC_METRIC_COUNTER, "htc_kv_bridge_repeats", "Requests that the store did not answer, and that are sent again.", b->count.repeats },
+        { HTC_METRIC_COUNTER, "htc_kv_bridge_mismatches", "Changes that found another version than they expected.", b->count.mismatches },
+        { HTC_METRIC_COUNTER, "htc_kv_bridge_pushed_back", "Messages of clients that were to be sent again: too much at once.", b->native.pushed_back },
+        { HTC_METRIC_COUNTER, "htc_kv_bridge_corrupt", "Requests that found a record which no bridge has written.", b->count.corrupt },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        htc_metrics_family(m, all[i].kind, all[i].name, "", all[i].help);
+        htc_metrics_value(m, NULL, 0, all[i].value);
+    }
 }
 
 /* ---- life ---- */
