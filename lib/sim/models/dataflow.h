@@ -171,6 +171,11 @@ htc_status htc__dataflow_known(const htc_env *env, const htc_sim_dataflow_option
 /* Write, or read into a run that was opened and not begun. HTC_EFORMAT: of other options; HTC_ECORRUPT; what the tape answers. */
 htc_status htc__dataflow_tape(flow *m, const htc_scale_tape *tape);
 
+/* ---- dataflow_check.c ---- */
+
+/* What was read of a checkpoint can be. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__dataflow_check(flow *m, const uint8_t *events);
+
 /* ---- dataflow_graph.c ---- */
 
 htc_status htc__dataflow_graph_open(flow *m, htc_error *error); /* sets tasks, edges, phases */

@@ -2,6 +2,7 @@
  * learned has tapes of its own. */
 #include <string.h>
 
+#include "sim/models/checked.h"
 #include "sim/models/dataflow.h"
 
 /* ---- of which options it is ---- */
@@ -50,11 +51,6 @@ static uint64_t print_of(const flow *m)
 
 /* ---- queues ---- */
 
-static htc_status move(const htc_scale_tape *tape, htc_status status, void *data, size_t n)
-{
-    return status == HTC_OK && n ? tape->move(tape->ctx, data, n) : status;
-}
-
 /* How much there is of something, and room for: at most twice as much as there can be of it. */
 static htc_status move_sizes(const htc_scale_tape *tape, uint32_t *n, uint32_t *room, uint64_t most)
 {
@@ -76,7 +72,7 @@ static htc_status move_queue(flow *m, const htc_scale_tape *tape, flow_queue *q)
         q->at = more;
         q->room = room;
     }
-    status = move(tape, status, q->at, (size_t)n * sizeof *q->at);
+    status = htc__checked_piece(tape, status, q->at, (size_t)n * sizeof *q->at);
     q->n = status == HTC_OK ? n : q->n;
     for (uint32_t i = 0; i < q->n && status == HTC_OK; i++)
         status = q->at[i].task < m->tasks ? HTC_OK : HTC_ECORRUPT;
@@ -127,35 +123,18 @@ static htc_status move_node(flow *m, const htc_scale_tape *tape, flow_node *v)
     return status == HTC_OK && v->lengths ? htc_locality_lengths_tape(v->lengths, tape) : status;
 }
 
-/* Where cores are taken of a node, its list of idle ones is as long as it says, and they have no task. */
-static int has_idle(const flow *m, uint32_t i)
-{
-    const flow_node *v = &m->node[i];
-    uint32_t         n = 0, first = i * m->options.cores;
-    if (htc__dataflow_is_central(m) && m->options.system != HTC_SIM_DATAFLOW_DATADIFF)
-        return 1;
-    for (uint32_t c = v->idle_first; n < v->idle; c = m->core[c].next, n++)
-        if (c < first || c - first >= m->options.cores || m->core[c].task != FLOW_NONE)
-            return 0;
-    return v->idle <= m->options.cores;
-}
-
 static int is_consistent(const flow *m)
 {
     const struct flow_state *s = &m->now;
-    uint64_t                 idle = 0, makers = 0, of_dispatcher = m->options.system == HTC_SIM_DATAFLOW_DATADIFF;
+    uint64_t                 makers = 0;
     for (uint64_t c = 0; c < m->cores; c++)
         if (m->core[c].task != FLOW_NONE && m->core[c].task >= m->tasks)
             return 0;
     for (uint64_t t = 0; t < m->tasks; t++)
         if (m->where[t] >= m->nodes || m->waits[t] > htc__dataflow_parents(m, (uint32_t)t))
             return 0;
-    for (uint32_t i = 0; i < m->nodes; i++) {
-        if (!has_idle(m, i))
-            return 0;
-        idle += m->node[i].idle;
+    for (uint32_t i = 0; i < m->nodes; i++)
         makers += m->node[i].phase_next > 0;
-    }
     if (s->holders > m->nodes || s->next_holders != makers || (m->phases ? s->phase > m->phases : s->phase > 0))
         return 0;
     for (uint32_t i = 0; i < s->holders; i++)
@@ -164,24 +143,36 @@ static int is_consistent(const flow *m)
     for (uint32_t i = 0; i < s->next_holders; i++)
         if (m->holder[m->nodes + i] >= m->nodes)
             return 0;
-    if (htc__dataflow_is_central(m) && s->idle != (of_dispatcher ? idle : m->free_cores.n))
-        return 0;
     return !s->at_work || (m->queue.n && s->idle);
 }
 
 /* ---- copies: those of a node by use, and what is free; the table follows from them ---- */
 
-static htc_status room_for_copies(flow *m, uint32_t room)
+/* As many as a run has room for when it has so many. */
+static int room_can_be(const flow *m, uint32_t room, uint32_t copies)
 {
-    if (room < m->copies || (room & (room - 1)) || (room > 1024 && room / 2 > m->copies) || (m->options.cache_bytes == 0 && room))
-        return HTC_ECORRUPT;
-    if (!room)
-        return HTC_OK;
-    m->copy = htc__alloc_raw(&m->env, (size_t)room * sizeof *m->copy);
-    m->copies_room = m->copy ? room : 0;
+    return room >= copies && !(room & (room - 1)) && (room <= 1024 || room / 2 <= copies) && (m->options.cache_bytes || !room);
+}
+
+/* There is room for twice what the tape has had, whatever it says. */
+static htc_status read_copies(flow *m, const htc_scale_tape *tape, uint32_t copies, uint32_t room)
+{
+    htc_status status = HTC_OK;
+    for (uint32_t step; (m->copies < copies || m->copies_room < room) && status == HTC_OK; m->copies += status == HTC_OK ? step : 0) {
+        uint32_t   more = m->copies_room ? 2 * m->copies_room : room < 1024 ? room : 1024;
+        flow_copy *grown = htc__dataflow_grown(&m->env, m->copy, m->copies_room * sizeof *grown, (size_t)more * sizeof *grown);
+        if (!grown)
+            return HTC_ENOMEM;
+        m->copy = grown;
+        m->copies_room = more;
+        step = copies < more ? copies - m->copies : more - m->copies;
+        status = htc__checked_piece(tape, status, m->copy + m->copies, (uint64_t)step * sizeof *m->copy);
+    }
+    if (status != HTC_OK || !room)
+        return status;
     m->bucket = htc__alloc_raw(&m->env, (size_t)room * sizeof *m->bucket);
     m->buckets = m->bucket ? room : 0;
-    return m->copy && m->bucket ? HTC_OK : HTC_ENOMEM;
+    return m->bucket ? HTC_OK : HTC_ENOMEM;
 }
 
 static int are_listed(const flow *m)
@@ -208,14 +199,14 @@ static htc_status move_copies(flow *m, const htc_scale_tape *tape)
 {
     uint32_t   numbers[] = { m->copies, m->copies_room, m->copy_free };
     htc_status status = tape->move(tape->ctx, numbers, sizeof numbers);
-    if (status == HTC_OK && tape->reads) {
-        m->copies = numbers[0];
-        m->copy_free = numbers[2];
-        status = room_for_copies(m, numbers[1]);
-        m->copies = status == HTC_OK ? m->copies : 0;
-    }
-    status = move(tape, status, m->copy, (size_t)m->copies * sizeof *m->copy);
     if (status != HTC_OK || !tape->reads)
+        return htc__checked_piece(tape, status, m->copy, (uint64_t)m->copies * sizeof *m->copy);
+    m->copies = 0;
+    m->copy_free = numbers[2];
+    if (!room_can_be(m, numbers[1], numbers[0]))
+        return HTC_ECORRUPT;
+    status = read_copies(m, tape, numbers[0], numbers[1]);
+    if (status != HTC_OK)
         return status;
     if (!are_listed(m))
         return HTC_ECORRUPT;
@@ -230,22 +221,23 @@ static htc_status move_holders(flow *m, const htc_scale_tape *tape)
 {
     if (m->now.holders > m->nodes || m->now.next_holders > m->nodes)
         return HTC_ECORRUPT;
-    htc_status status = move(tape, HTC_OK, m->holder, m->now.holders * sizeof *m->holder);
-    return move(tape, status, m->holder + m->nodes, m->now.next_holders * sizeof *m->holder);
+    htc_status status = htc__checked_piece(tape, HTC_OK, m->holder, m->now.holders * sizeof *m->holder);
+    return htc__checked_piece(tape, status, m->holder + m->nodes, m->now.next_holders * sizeof *m->holder);
 }
 
 htc_status htc__dataflow_tape(flow *m, const htc_scale_tape *tape)
 {
     uint64_t   head[] = { print_of(m), sizeof *m, sizeof *m->node, sizeof *m->core, sizeof *m->copy, sizeof m->now }, found[sizeof head / sizeof *head];
+    uint8_t   *events = NULL;
     htc_status status = htc__tape_check(tape);
     memcpy(found, head, sizeof head);
-    status = move(tape, status, found, sizeof found);
+    status = htc__checked_piece(tape, status, found, sizeof found);
     if (status == HTC_OK && memcmp(found, head, sizeof head) != 0)
         status = HTC_EFORMAT;
-    status = move(tape, status, &m->now, sizeof m->now);
-    status = move(tape, status, m->core, m->cores * sizeof *m->core);
-    status = move(tape, status, m->waits, m->tasks * sizeof *m->waits);
-    status = move(tape, status, m->where, m->tasks * sizeof *m->where); /* files stay where they lie */
+    status = htc__checked_piece(tape, status, &m->now, sizeof m->now);
+    status = htc__checked_piece(tape, status, m->core, m->cores * sizeof *m->core);
+    status = htc__checked_piece(tape, status, m->waits, m->tasks * sizeof *m->waits);
+    status = htc__checked_piece(tape, status, m->where, m->tasks * sizeof *m->where); /* files stay where they lie */
     if (status == HTC_OK)
         status = move_holders(m, tape);
     for (uint32_t i = 0; i < m->nodes && status == HTC_OK; i++)
@@ -258,5 +250,10 @@ htc_status htc__dataflow_tape(flow *m, const htc_scale_tape *tape)
         status = move_ring(m, tape, &m->free_cores, m->cores);
     if (status == HTC_OK && tape->reads && !is_consistent(m))
         status = HTC_ECORRUPT;
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+    if (status == HTC_OK)
+        status = htc__checked_engine(m->scale, tape, &events);
+    if (status == HTC_OK && tape->reads)
+        status = htc__dataflow_check(m, events);
+    htc__checked_forget(m->scale, events);
+    return status;
 }

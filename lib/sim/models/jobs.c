@@ -7,6 +7,8 @@
 
 #include "core/util.h"
 
+#define ROUNDS 64
+
 /* ---- costs ---- */
 
 uint64_t htc__jobs_message(const jobs *m, uint64_t bytes)
@@ -266,8 +268,8 @@ static void step(jobs *m, uint32_t s, const htc_balance_answer *got)
 {
     jobs_slot         *slot = &m->slot[s];
     htc_balance_action a = { 0 };
-    for (;;) {
-        htc_status status = htc_balance_step(slot->request, htc__jobs_now_ns(m), &m->part[slot->controller].rng, got, &a);
+    for (uint32_t rounds = 0;; rounds++) { /* a wait that is over at once is one more; many are what a checkpoint says */
+        htc_status status = rounds > ROUNDS ? HTC_ECORRUPT : htc_balance_step(slot->request, htc__jobs_now_ns(m), &m->part[slot->controller].rng, got, &a);
         if (status != HTC_OK) {
             htc_scale_fail(m->scale, status);
             return;

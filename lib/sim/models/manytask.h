@@ -173,7 +173,7 @@ static inline void htc__many_start(many *m, uint64_t node, uint32_t group, uint6
         htc_ns begin = (htc__scale_time(m->scale) + delay) * m->options.tick_ns;
         m->options.begun(m->options.ctx, &(htc_sim_manytask_task){ .size = sizeof(htc_sim_manytask_task), .number = number, .node = node, .begin = begin,
                                                                    .end = begin + length * m->options.tick_ns,
-                                                                   .grid = m->grid, .submitted = m->batch_at ? m->batch_at[number / m->options.batch] * m->options.tick_ns : 0 });
+                                                                   .grid = m->grid, .submitted = m->batch_at && number < m->options.tasks ? m->batch_at[number / m->options.batch] * m->options.tick_ns : 0 });
     }
 }
 
@@ -208,6 +208,11 @@ static inline void htc__many_look_ahead(const many *m)
     for (uint32_t i = 2 * q->bottom_n; i < n && i < 2 * q->bottom_n + 2; i++)
         htc__many_fetch(m, next[i]);
 }
+
+/* manytask_tape.c: a grid written, or read. manytask_check.c: what was read of it can be. HTC_ECORRUPT; HTC_ENOMEM. manytask_run.c: of the node that has most. */
+htc_status htc__many_move_grid(many *m, const htc_scale_tape *tape);
+htc_status htc__many_check(const many *m, const uint8_t *events);
+uint32_t   htc__many_cores_max(const many *m);
 
 /* manytask_steal.c: queues with the nodes. The next batch is to be submitted, or not; the first one too. */
 void htc__many_end_queued(many *m, uint32_t node);

@@ -251,7 +251,7 @@ static htc_scale_options engine_of(many *m)
                                 .event = o->grids > 1 || o->parts > 1 ? htc__many_grid_event : htc__many_event, .ctx = m, .host = o->host };
 }
 
-static uint32_t cores_max(const many *m)
+uint32_t htc__many_cores_max(const many *m)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < m->options.n_groups; i++)
@@ -264,7 +264,7 @@ static uint64_t tables(const many *m)
     uint64_t tiles = (m->options.tiles ? m->nodes * sizeof *m->tile : 0) + m->batches * sizeof *m->batch_at + m->ring_size * sizeof *m->ring + m->servers * sizeof *m->until;
     if (is_queued(m))
         return tiles + LINE + m->nodes * (sizeof *m->node + sizeof *m->waiting + sizeof *m->asked + sizeof *m->load + sizeof *m->span) + SPANS * sizeof *m->span + m->chiefs * sizeof *m->chief;
-    return tiles + m->nodes * sizeof *m->seat + m->chiefs * sizeof *m->chief + (cores_max(m) + (size_t)1) * sizeof *m->busy_list;
+    return tiles + m->nodes * sizeof *m->seat + m->chiefs * sizeof *m->chief + (htc__many_cores_max(m) + (size_t)1) * sizeof *m->busy_list;
 }
 
 static htc_status memory_of(many *m, uint64_t *bytes)
@@ -296,7 +296,7 @@ static void close_grid(many *m)
     htc__free(&m->env, m->span, m->now.spans * sizeof *m->span);
     htc__free(&m->env, m->seat, m->nodes * sizeof *m->seat);
     htc__free(&m->env, m->chief, m->chiefs * sizeof *m->chief);
-    htc__free(&m->env, m->busy_list, (cores_max(m) + (size_t)1) * sizeof *m->busy_list);
+    htc__free(&m->env, m->busy_list, (htc__many_cores_max(m) + (size_t)1) * sizeof *m->busy_list);
     htc__free(&m->env, m->tile, m->nodes * sizeof *m->tile);
     htc__free(&m->env, m->batch_at, m->batches * sizeof *m->batch_at);
     htc__free(&m->env, m->ring, m->ring_size * sizeof *m->ring);
@@ -342,8 +342,8 @@ static int open_seated(many *m)
 {
     m->seat = htc__alloc(&m->env, m->nodes * sizeof *m->seat);
     m->chief = htc__alloc(&m->env, m->chiefs * sizeof *m->chief);
-    m->busy_list = htc__alloc_raw(&m->env, (cores_max(m) + (size_t)1) * sizeof *m->busy_list);
-    m->now.fewest = cores_max(m);
+    m->busy_list = htc__alloc_raw(&m->env, (htc__many_cores_max(m) + (size_t)1) * sizeof *m->busy_list);
+    m->now.fewest = htc__many_cores_max(m);
     return m->seat && m->chief && m->busy_list;
 }
 
@@ -373,7 +373,7 @@ static void fill(many *m)
             htc__many_seat(m);
         return;
     }
-    for (uint32_t i = 0; i <= cores_max(m); i++)
+    for (uint32_t i = 0; i <= htc__many_cores_max(m); i++)
         m->busy_list[i] = MANY_NONE;
     htc__many_seat(m);
 }
@@ -487,59 +487,6 @@ static uint64_t print_of(const many *m)
     return print;
 }
 
-/* There is room for so many spans, whatever was read. */
-static htc_status move_spans(many *m, const htc_scale_tape *tape, uint32_t room)
-{
-    uint64_t wanted = m->now.spans;
-    m->now.spans = room;
-    if (m->now.spans_used > wanted)
-        return HTC_ECORRUPT;
-    if (m->now.spans_used > room) {
-        many_span *more = htc__resize_raw(&m->env, m->span, room * sizeof *more, wanted * sizeof *more);
-        if (!more)
-            return HTC_ENOMEM;
-        m->span = more;
-        m->now.spans = (uint32_t)wanted;
-    }
-    return tape->move(tape->ctx, m->span, m->now.spans_used * sizeof *m->span);
-}
-
-static htc_status move_queued(many *m, const htc_scale_tape *tape, uint32_t room)
-{
-    htc_status status = move_spans(m, tape, room);
-    if (status == HTC_OK)
-        status = tape->move(tape->ctx, m->node, m->nodes * sizeof *m->node);
-    return status == HTC_OK ? tape->move(tape->ctx, m->waiting, m->nodes * sizeof *m->waiting) : status;
-}
-
-static htc_status move_seated(many *m, const htc_scale_tape *tape)
-{
-    htc_status status = tape->move(tape->ctx, m->seat, m->nodes * sizeof *m->seat);
-    if (status == HTC_OK)
-        status = tape->move(tape->ctx, m->chief, m->chiefs * sizeof *m->chief);
-    return status == HTC_OK ? tape->move(tape->ctx, m->busy_list, (cores_max(m) + (size_t)1) * sizeof *m->busy_list) : status;
-}
-
-static htc_status move_grid(many *m, const htc_scale_tape *tape)
-{
-    struct many_state state = m->now;
-    htc_status        status = tape->move(tape->ctx, &state, sizeof state);
-    if (status != HTC_OK)
-        return status;
-    uint32_t room = m->now.spans;
-    m->now = state;
-    status = m->node ? move_queued(m, tape, room) : move_seated(m, tape);
-    if (status == HTC_OK && m->node && m->chief)
-        status = tape->move(tape->ctx, m->chief, m->chiefs * sizeof *m->chief);
-    if (status == HTC_OK && m->ring)
-        status = tape->move(tape->ctx, m->ring, m->ring_size * sizeof *m->ring);
-    if (status == HTC_OK && m->until)
-        status = tape->move(tape->ctx, m->until, m->servers * sizeof *m->until);
-    if (status == HTC_OK && m->batches)
-        status = tape->move(tape->ctx, m->batch_at, m->batches * sizeof *m->batch_at);
-    return status;
-}
-
 /* Before what is described by it. */
 typedef struct head {
     uint64_t parts, print, sizes[3];
@@ -553,12 +500,18 @@ static head head_of(const many *all)
 /* The head was moved. */
 static htc_status move_model(many *all, const htc_scale_tape *tape)
 {
+    uint8_t   *events = NULL;
     htc_status status = HTC_OK;
     for (uint32_t g = 0; g < all->options.grids && status == HTC_OK; g++)
-        status = move_grid(&all[g], tape);
+        status = htc__many_move_grid(&all[g], tape);
     for (uint32_t p = 1; p < all->options.parts && status == HTC_OK; p++)
         status = tape->move(tape->ctx, &all[p].now, sizeof all->now);
-    return status == HTC_OK ? htc_scale_move(all->scale, tape) : status;
+    if (status == HTC_OK)
+        status = htc__checked_engine(all->scale, tape, &events);
+    for (uint32_t g = 0; g < all->options.grids && status == HTC_OK && tape->reads; g++)
+        status = htc__many_check(&all[g], events);
+    htc__checked_forget(all->scale, events);
+    return status;
 }
 
 /* ---- what is told ---- */

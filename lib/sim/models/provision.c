@@ -2,7 +2,6 @@
  * who gets them by htc_provision_grant, which job starts by htc_fit_next. */
 #include "sim/models/provision.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -73,7 +72,10 @@ void htc__prov_hold(prov *m, prov_environment *e, uint64_t nodes)
 void htc__prov_return(prov *m, prov_environment *e, uint64_t nodes)
 {
     htc__prov_account(m, e);
-    assert(e->held >= nodes && m->held >= nodes);
+    if (e->held < nodes || m->held < nodes) { /* a checkpoint has told the books of others */
+        htc__prov_fail(m, HTC_ECORRUPT, "%llu nodes go back, and %llu are held", (unsigned long long)nodes, (unsigned long long)e->held);
+        return;
+    }
     e->held -= nodes;
     m->held -= nodes;
 }
@@ -151,8 +153,14 @@ void htc__prov_start_jobs(prov *m, prov_environment *e)
 {
     htc_fit_job job;
     htc_status  status;
-    while ((status = htc_fit_next(e->fit, htc__prov_now(m), &job)) == HTC_OK)
+    while ((status = htc_fit_next(e->fit, htc__prov_now(m), &job)) == HTC_OK) {
+        const prov_slot *slot = job.id < m->slots ? &m->slot[job.id] : NULL;
+        if (!slot || slot->state != PROV_WAITING || slot->environment != htc__prov_number(m, e) || slot->nodes != job.nodes) {
+            htc__prov_fail(m, HTC_ECORRUPT, "the scheduler has a job that does not wait"); /* a checkpoint has told it of another one */
+            return;
+        }
         htc__prov_begin_job(m, (uint32_t)job.id);
+    }
     if (status != HTC_AGAIN)
         htc__asked_fit_refused(&e->asked_order);
     if (status != HTC_AGAIN)

@@ -178,6 +178,9 @@ uint64_t   htc__prov_print(const prov *m);
 /* Write, or read into a run that was opened and not begun. HTC_EFORMAT: of other options; HTC_ECORRUPT; what the tape answers. */
 htc_status htc__prov_tape(prov *m, const htc_scale_tape *tape);
 
+/* provision_check.c: what was read of a checkpoint can be. HTC_ECORRUPT; HTC_ENOMEM. */
+htc_status htc__prov_check(const prov *m, const uint8_t *events);
+
 /* provision_shared.c: environments that lend each other nodes */
 void htc__prov_shared_pass(prov *m);
 void htc__prov_shared_end(prov *m, prov_environment *e);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "sim/models/checked.h"
 #include "sim/models/provision.h"
 
 /* ---- of which options it is ---- */
@@ -94,14 +95,25 @@ static htc_status move_fit(const htc_scale_tape *tape, htc_fit **fit)
     return status == HTC_OK && *fit ? htc_fit_tape(*fit, tape) : status;
 }
 
+/* Some workflow of the environment has so many tasks. */
+static int is_flow(const prov_environment *e, uint32_t tasks)
+{
+    for (size_t i = 0; i < e->o.n_flows; i++) {
+        htc_sim_provision_flow f = { .size = sizeof f };
+        if (htc__options_at(&f, sizeof f, e->o.flows, i, sizeof f) == HTC_OK && f.tasks == tasks)
+            return 1;
+    }
+    return 0;
+}
+
 /* A place without a graph is free. */
-static htc_status move_flow(prov *m, const htc_scale_tape *tape, prov_flow *f)
+static htc_status move_flow(prov *m, const htc_scale_tape *tape, const prov_environment *e, prov_flow *f)
 {
     uint32_t   numbers[] = { f->tasks, f->done, f->dag != NULL };
     htc_status status = tape->move(tape->ctx, numbers, sizeof numbers);
     if (status != HTC_OK || !numbers[2])
         return status;
-    if (numbers[0] == 0 || numbers[0] > HTC_DAG_TASKS_MAX || numbers[1] > numbers[0])
+    if (!is_flow(e, numbers[0]) || numbers[1] > numbers[0])
         return HTC_ECORRUPT;
     if (tape->reads) {
         f->length = htc__alloc_raw(&m->env, numbers[0] * sizeof *f->length);
@@ -120,14 +132,14 @@ static htc_status move_flows(prov *m, const htc_scale_tape *tape, prov_environme
 {
     size_t n = e->flows_n;
     if (tape->reads && n) {
-        e->flows = n <= m->options.active_max ? htc__alloc(&m->env, n * sizeof *e->flows) : NULL;
+        e->flows = n <= e->o.n_flows ? htc__alloc(&m->env, n * sizeof *e->flows) : NULL;
         e->flows_cap = e->flows_n = e->flows ? n : 0;
         if (!e->flows)
-            return n > m->options.active_max ? HTC_ECORRUPT : HTC_ENOMEM;
+            return n > e->o.n_flows ? HTC_ECORRUPT : HTC_ENOMEM;
     }
     htc_status status = HTC_OK;
     for (size_t i = 0; i < e->flows_n && status == HTC_OK; i++)
-        status = move_flow(m, tape, &e->flows[i]);
+        status = move_flow(m, tape, e, &e->flows[i]);
     return status;
 }
 
@@ -146,8 +158,10 @@ static htc_status move_environment(prov *m, const htc_scale_tape *tape, prov_env
     if (status != HTC_OK || !tape->reads)
         return status;
     int fits = m->options.system != HTC_SIM_PROVISION_DRP;
-    if ((fits && !e->ended != (e->fit != NULL)) || (e->spare != PROV_NONE && e->spare >= m->slots) || (!e->o.next_job && e->taken > e->o.n_jobs + e->o.n_flows))
+    if ((fits && !e->ended != (e->fit != NULL)) || (e->spare != PROV_NONE && e->spare >= m->slots) || (!e->o.next_job && (e->taken > e->o.n_jobs + e->o.n_flows || (e->to_come && !e->taken))))
         return HTC_ECORRUPT;
+    if (e->o.jobs && e->taken) /* the job, too, is the caller's */
+        e->job = e->o.jobs[e->taken - 1];
     if (e->o.flows && e->to_come) /* its workflow is the caller's */
         return e->taken ? htc__options_at(&e->next_flow, sizeof e->next_flow, e->o.flows, e->taken - 1, sizeof e->next_flow) : HTC_ECORRUPT;
     return HTC_OK;
@@ -166,61 +180,51 @@ static htc_status move_state(prov *m, const htc_scale_tape *tape)
     return HTC_ECORRUPT;
 }
 
-static htc_status make_room(prov *m)
+/* There is room for twice what the tape has had, whatever it says. */
+static htc_status read_slots(prov *m, const htc_scale_tape *tape)
 {
-    if (m->slots > m->slots_cap && !htc__prov_slots_room(m, m->slots))
-        return HTC_ENOMEM;
-    if (m->dones > m->dones_cap) {
-        prov_done *grown = htc__resize_raw(&m->env, m->done, m->dones_cap * sizeof *grown, m->dones * sizeof *grown);
-        if (!grown)
+    htc_status status = HTC_OK;
+    uint32_t   slots = m->slots, step;
+    for (m->slots = 0; m->slots < slots && status == HTC_OK; m->slots += status == HTC_OK ? step : 0) {
+        if (m->slots == m->slots_cap && !htc__prov_slots_room(m, m->slots_cap > slots / 2 ? slots : 2 * m->slots_cap))
             return HTC_ENOMEM;
-        m->done = grown;
-        m->dones_cap = m->dones;
+        step = slots < m->slots_cap ? slots - m->slots : m->slots_cap - m->slots;
+        status = tape->move(tape->ctx, m->slot + m->slots, step * sizeof *m->slot);
     }
-    return HTC_OK;
+    return status;
 }
 
-static int is_task(const prov *m, uint32_t environment, uint32_t flow, uint32_t task)
+static htc_status read_dones(prov *m, const htc_scale_tape *tape)
 {
-    const prov_environment *e = &m->environment[environment];
-    return flow < e->flows_n && (!e->flows[flow].dag || task < e->flows[flow].tasks);
-}
-
-/* Whatever names something names something that there is. */
-static int is_consistent(const prov *m)
-{
-    for (uint32_t s = 0; s < m->slots; s++) {
-        const prov_slot *slot = &m->slot[s];
-        int              chained = slot->state == PROV_FREE || slot->state == PROV_SPARE;
-        if (slot->state > PROV_SETUP || slot->environment >= m->n || (chained && slot->next != PROV_NONE && slot->next >= m->slots))
-            return 0;
-        if (slot->state == PROV_SPARE && slot->previous != PROV_NONE && slot->previous >= m->slots)
-            return 0;
-        if (slot->state != PROV_FREE && slot->flow != PROV_NONE && !m->environment[slot->environment].ended && !is_task(m, slot->environment, slot->flow, slot->task))
-            return 0;
+    size_t     dones = m->dones;
+    htc_status status = HTC_OK;
+    for (m->dones = 0; m->dones < dones && status == HTC_OK; m->dones += status == HTC_OK) {
+        if (m->dones == m->dones_cap) {
+            size_t     cap = m->dones_cap ? 2 * m->dones_cap : 64;
+            prov_done *grown = htc__resize_raw(&m->env, m->done, m->dones_cap * sizeof *grown, cap * sizeof *grown);
+            if (!grown)
+                return HTC_ENOMEM;
+            m->done = grown;
+            m->dones_cap = cap;
+        }
+        status = tape->move(tape->ctx, &m->done[m->dones], sizeof *m->done);
     }
-    for (size_t i = 0; i < m->listed; i++)
-        if (m->list[i] >= m->n)
-            return 0;
-    for (size_t i = 0; i < m->dones; i++)
-        if (m->done[i].environment >= m->n || (!m->environment[m->done[i].environment].ended && !is_task(m, m->done[i].environment, m->done[i].flow, m->done[i].task)))
-            return 0;
-    return 1;
+    return status;
 }
 
 static htc_status move_arrays(prov *m, const htc_scale_tape *tape)
 {
-    htc_status status = m->slots ? tape->move(tape->ctx, m->slot, m->slots * sizeof *m->slot) : HTC_OK;
-    if (status == HTC_OK && m->listed)
-        status = tape->move(tape->ctx, m->list, m->listed * sizeof *m->list);
-    if (status == HTC_OK && m->dones)
-        status = tape->move(tape->ctx, m->done, m->dones * sizeof *m->done);
-    return status;
+    htc_status status = tape->reads ? read_slots(m, tape) : htc__checked_piece(tape, HTC_OK, m->slot, m->slots * sizeof *m->slot);
+    status = htc__checked_piece(tape, status, m->list, m->listed * sizeof *m->list);
+    if (status == HTC_OK && tape->reads)
+        return read_dones(m, tape);
+    return htc__checked_piece(tape, status, m->done, m->dones * sizeof *m->done);
 }
 
 htc_status htc__prov_tape(prov *m, const htc_scale_tape *tape)
 {
     uint64_t   head[] = { htc__prov_print(m), sizeof *m, sizeof *m->slot, sizeof *m->environment }, found[sizeof head / sizeof *head];
+    uint8_t   *events = NULL;
     htc_status status = htc__tape_check(tape);
     memcpy(found, head, sizeof head);
     if (status == HTC_OK)
@@ -233,15 +237,16 @@ htc_status htc__prov_tape(prov *m, const htc_scale_tape *tape)
     m->memory_peak = peak > m->memory_peak ? peak : m->memory_peak;
     if (status == HTC_OK)
         status = move_state(m, tape);
-    if (status == HTC_OK && tape->reads)
-        status = make_room(m);
     if (status == HTC_OK)
         status = move_arrays(m, tape);
     for (size_t i = 0; i < m->n && status == HTC_OK; i++)
         status = move_environment(m, tape, &m->environment[i]);
     if (status == HTC_OK && m->options.shared)
         status = move_book(tape, &m->book);
-    if (status == HTC_OK && tape->reads && !is_consistent(m))
-        status = HTC_ECORRUPT;
-    return status == HTC_OK ? htc_scale_move(m->scale, tape) : status;
+    if (status == HTC_OK)
+        status = htc__checked_engine(m->scale, tape, &events);
+    if (status == HTC_OK && tape->reads)
+        status = htc__prov_check(m, events);
+    htc__checked_forget(m->scale, events);
+    return status;
 }
