@@ -208,7 +208,7 @@ typedef struct htc_sim_dataflow_report {
     uint64_t cached_bytes; /**< of these, that were fetched before */
     uint64_t moved_bytes;  /**< of these, that came from elsewhere */
     double   throughput;   /**< tasks a second of the makespan */
-    double   efficiency;   /**< ideal_s as a part of the makespan */
+    double   efficiency;   /**< ideal_s as a part of the makespan; 0 if it was interrupted */
     double   utilisation;  /**< busy core time, as a part of cores times makespan */
     double   cv;           /**< coefficient of variation over all nodes of the tasks that each has ended */
     double   ideal_s;      /**< the larger of all lengths divided by the cores and the longest path; of phases the sum of these */

@@ -171,7 +171,7 @@ typedef struct htc_sim_manytask_report {
     uint64_t stolen;      /**< tasks, each time that one was */
     uint64_t nudges;      /**< that were sent */
     double   throughput;  /**< tasks a second of the makespan */
-    double   efficiency;  /**< what an ideal machine takes at least (all lengths divided by cores times speed, or the longest task as it ran), as a part of the makespan */
+    double   efficiency;  /**< what an ideal machine takes at least (all lengths divided by cores times speed, or the longest task as it ran), as a part of the makespan; 0 if it was interrupted */
     double   utilisation; /**< busy core time, as a part of cores times makespan */
     double   cv;          /**< coefficient of variation over all nodes of the tasks that each has ended */
     htc_scale_report scale; /**< of the engine, its size set by the callee; wrong: what is not conserved */

@@ -637,6 +637,7 @@ Test(sim_manytask, says_what_it_had_when_it_is_stopped)
     uint64_t                     ended[4];
     htc_sim_manytask_report      r = ran(&o, ended);
     cr_expect(eq(u32, r.interrupted, 1) && r.scale.ended > 100 && r.scale.ended < 100000);
+    cr_expect(eq(dbl, r.efficiency, 0) && r.utilisation > 0); /* of the lengths that have begun much is still to come */
     cr_expect(eq(u64, ended[0] + ended[1] + ended[2] + ended[3], r.scale.ended));
 }
 

@@ -194,6 +194,8 @@ static int graph_of(dataflow_study *d, settings *s, htc_error *error)
         o->tasks = htc_flow_total(d->flow);
         return d->flow != NULL;
     }
+    if (file[0])
+        return settings_refuse(error, HTC_ECONFIG, "graph.file names a flow, and graph.shape is another one", "set graph.shape to flow, or leave graph.file out");
     o->tasks = settings_count(s, "graph.tasks");
     o->tasks = o->tasks ? o->tasks : share < 1e18 ? (uint64_t)share : 0;
     o->length = settings_law(s, "graph.length");

@@ -103,10 +103,12 @@ void dataflow_say(const void *run, int json)
     printf("makespan     %.3f s%s; an ideal machine takes %.3f s\n", (double)s->makespan / 1e9, d->copy_in_s > 0 ? " from then on" : "", r->ideal_s);
     if (d->bound_s > 0)
         printf("bound        %.3f s, with waits of %" PRIu64 " tasks a core\n", d->bound_s, d->bound_k);
-    printf("throughput   %.2f tasks a second\n"
-           "efficiency   %.4f of the ideal; %.4f of the cores' time was work\n"
+    printf("throughput   %.2f tasks a second\nefficiency   ", r->throughput);
+    if (!r->interrupted)
+        printf("%.4f of the ideal; ", r->efficiency);
+    printf("%.4f of the cores' time was work\n"
            "turnaround   %.3f s from when a task could begin to its end\n",
-           r->throughput, r->efficiency, r->utilisation, r->turnaround_s);
+           r->utilisation, r->turnaround_s);
     if (r->read_bytes)
         say_data(d);
     if (d->options.system == HTC_SIM_DATAFLOW_WORKERS)

@@ -97,10 +97,12 @@ void many_say(const void *run, int json)
         printf("last end     %.3f s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, s->ended);
     else
         printf("makespan     %.3f s, no less than %.3f s is possible\n", (double)s->makespan / 1e9, s->bound_s);
-    printf("throughput   %.2f tasks a second\n"
-           "efficiency   %.4f of the ideal; %.4f of the cores' time was work\n"
+    printf("throughput   %.2f tasks a second\nefficiency   ", r->throughput);
+    if (!r->interrupted)
+        printf("%.4f of the ideal; ", r->efficiency);
+    printf("%.4f of the cores' time was work\n"
            "tasks        of a node: coefficient of variation %.4f\n",
-           r->throughput, r->efficiency, r->utilisation, r->cv);
+           r->utilisation, r->cv);
     if (m->options.architecture == HTC_SIM_MANYTASK_DISTRIBUTED)
         say_stealing(m);
     printf("run          %" PRIu64 " events, %" PRIu64 " messages in %.2f s (%.0f ns a task), %.1f MiB, hash %016" PRIx64 "\n", s->events, s->sent, m->seconds,

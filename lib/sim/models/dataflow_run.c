@@ -392,7 +392,7 @@ static htc_status tell(flow *m, htc_sim_dataflow_report *r, htc_error *error)
     r->ideal_s = (path > share ? path : share) * tick;
     if (span > 0) {
         r->throughput = (double)r->scale.ended / span;
-        r->efficiency = r->ideal_s / span;
+        r->efficiency = r->interrupted ? 0 : r->ideal_s / span;
         r->utilisation = r->scale.busy_s / ((double)m->cores * span);
     }
     if (m->now.ended)

@@ -574,7 +574,7 @@ static void tell(many *all, htc_sim_manytask_report *r, uint64_t *ended)
     r->cv = spread(all, counted);
     if (span > 0) {
         r->throughput = (double)r->scale.ended / span;
-        r->efficiency = ideal / span;
+        r->efficiency = r->interrupted ? 0 : ideal / span; /* what has begun is not over */
         r->utilisation = r->scale.busy_s / ((double)r->cores * span);
     }
     if (!r->scale.wrong[0] && (counted != r->scale.ended || (!r->interrupted && waiting)))
