@@ -240,6 +240,7 @@ grep -q '^interrupted at .* what there was until then:$' "$dir/stopped" || fail 
 grep -qE '^u3 +1 +[1-9][0-9]+ ' "$dir/stopped" || fail "it does not say what it had"
 
 # A signal that only the first process of several gets stops them all.
+rm "$dir/progress" # that of the run before: a signal must not come before this one is there
 "$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s --seeds 1..4 --jobs 2 > "$dir/stopped" 2> "$dir/progress" &
 pid=$!
 for _ in $(seq 600); do
@@ -255,6 +256,7 @@ grep -q 'interrupted: what follows is of the runs that had ended' "$dir/progress
 
 # If the first process is killed, no other goes on: none has its output open any longer.
 mkfifo "$dir/pipe"
+rm "$dir/progress"
 "$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s --seeds 1..4 --jobs 2 > "$dir/pipe" 2> "$dir/progress" &
 pid=$!
 exec 5< "$dir/pipe"
