@@ -33,6 +33,8 @@ has '"moved_bytes":1000000,'
 printf 'a: @sleep 1s\nb: @sleep 2s\nc: after=a,b @sleep 1s\n' > "$dir/three.flow"
 ends 0 dataflow --shape flow --flow "$dir/three.flow" --nodes 1 --cores 2 "${free[@]}" --json
 has '"tasks":3,"edges":2,.*"makespan_s":3.00000,'
+ends 2 resume
+says "Try htc-sim resume --help"
 ends 2 dataflow --flow "$dir/three.flow"
 says "graph.file names a flow, and graph.shape is another one"
 

@@ -320,7 +320,7 @@ static int take_file(study *y, const char *command, const char *file)
     htc_error    e = { 0 };
     char         name[64] = "";
     if (!file && (run || resume))
-        return resume ? usage("a file is missing: htc-sim resume FILE, which --checkpoint FILE has made") :
+        return resume ? usage_of("htc-sim resume", "a file is missing: htc-sim resume FILE, which --checkpoint FILE has made") :
                         usage("a file is missing: htc-sim run FILE.ini; without one, htc-sim MODEL [options]");
     y->resume = y->checkpoint = resume ? file : NULL;
     if (resume)
@@ -383,7 +383,7 @@ int study_options_read(int argc, char **argv, study *y, int *done)
     if (ends == EXIT_FINE && (y->checkpoint || y->stop_after) && !y->model->resume)
         ends = usage("runs of the model %s have no checkpoints", y->model->name);
     if (ends == EXIT_FINE && y->resume && (y->n_vary || seeds_given))
-        ends = usage("a checkpoint is of one run, with the seed that it has: htc-sim resume takes neither --vary nor --seeds");
+        ends = usage_of("htc-sim resume", "a checkpoint is of one run, with the seed that it has: htc-sim resume takes neither --vary nor --seeds");
     if (ends == EXIT_FINE && y->checkpoint && policies_are_added())
         ends = usage("a checkpoint does not hold what a policy of a file remembers: without --policy-from");
     if (ends == EXIT_FINE && y->checkpoint && (y->n_vary || y->seeds > 1))
