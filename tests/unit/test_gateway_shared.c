@@ -123,3 +123,26 @@ Test(gateway_shared, an_ended_job_is_not_opened_by_one_whose_term_is_over)
     json_decref(rig_ask(&r, q, "{\"op\":\"retry\",\"id\":1,\"failed\":true}")); /* it may */
     cr_expect(eq(long, (long)count_of(q, 1, "failed"), 0));
 }
+
+static void impatient(htc_gateway_options *o)
+{
+    lease(o);
+    o->launch_timeout_ns = 2 * HTC_SECOND;
+}
+
+/* The store does not hear of an agent before the gateway has given it up: what says so is written after what notes it, and on it. */
+Test(gateway_shared, an_agent_that_is_given_up_before_it_is_noted_ends_no_gateway)
+{
+    r.change = impatient;
+    rig_kill(&r);
+    rig_start(&r);
+    rig_pass(&r, 3 * LEASE);
+    r.lost = "a/0000";
+    submit(operator_peer(), "olga", SWEEP(1));
+    rig_pass(&r, 3 * HTC_SECOND);
+    cr_expect(eq(sz, r.n_launched, 0));
+    r.lost = NULL;
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_expect(!r.has_stopped, "it ends: %s", htc_status_name(r.stopped));
+    cr_expect(r.n_launched > 0, "another one is launched");
+}

@@ -237,6 +237,10 @@ static void noted(void *role, void *ctx, const htc_kv_result *r)
         a->version = r->version;
     else if (r->status == HTC_OK)
         htc__gw_delete_of(gw, htc__gw_key_agent(*(uint64_t *)ctx), r->version);
+    if (a)
+        a->saving = 0;
+    if (a && a->save_again && (r->status == HTC_OK || a->state != AGENT_SUBMITTED)) /* it was given up meanwhile */
+        htc__gw_agent_save(gw, a);
     if (!a || a->state != AGENT_SUBMITTED || r->status != HTC_OK) {
         htc_runtime_context_free(gw->runtime, ctx);
         if (a && a->state == AGENT_SUBMITTED)
@@ -282,7 +286,7 @@ uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uin
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "launching an agent");
         return 0;
     }
-    *a = (agent){ .id = id, .user = u, .site = site_index, .state = AGENT_SUBMITTED, .claim = ++gw->claims,
+    *a = (agent){ .id = id, .user = u, .site = site_index, .state = AGENT_SUBMITTED, .claim = ++gw->claims, .saving = 1,
                   .launched = gw->now, .heard = gw->now, .since = gw->now, .launched_wall = gw->wall };
     a->n_slots = a->want = htc__gw_slots_find(gw, a, slots < gw->site_nodes[site_index].slots ? slots : gw->site_nodes[site_index].slots);
     *ctx = id;
