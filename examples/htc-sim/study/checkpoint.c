@@ -137,10 +137,21 @@ static int is_whole(checkpoint *c)
     return fread(&stored, sizeof stored, 1, c->file) == 1 && stored == sum && fseeko(c->file, 0, SEEK_SET) == 0;
 }
 
+/* Names and values are shown in messages: none has what a terminal would obey. */
+static int is_text(const char *line)
+{
+    for (; *line; line++)
+        if (((unsigned char)*line < ' ' && *line != '\t') || *line == 127)
+            return 0;
+    return 1;
+}
+
 static int take_line(settings *s, char *line, htc_error *error)
 {
     char *equals = strchr(line, '='), *end = strrchr(line, ']');
     line[strcspn(line, "\n")] = '\0';
+    if (!is_text(line))
+        return 0;
     if (line[0] == '[' && end) {
         *end = '\0';
         return settings_section_begins(s, line + 1, error);
