@@ -199,8 +199,9 @@ static const user *over_base(const htc_gateway *gw, const user *except)
 }
 
 /* It waits, and not for a slot: as many run as may. 1: the sentence is in text. */
-static int why_full(const job *j, char *text, size_t cap)
+static int why_full(htc_gateway *gw, const job *j, char *text, size_t cap)
 {
+    (void)gw;
     if (!htc__gw_job_is_full(j))
         return 0;
     snprintf(text, cap, "agents hold %llu of its tasks, which is its limit (--max-running)", (unsigned long long)j->now.leased);
@@ -208,7 +209,7 @@ static int why_full(const job *j, char *text, size_t cap)
 }
 
 /* Likewise: its tasks fail fast. */
-static int why_slowed(const htc_gateway *gw, const job *j, char *text, size_t cap)
+static int why_slowed(htc_gateway *gw, const job *j, char *text, size_t cap)
 {
     htc_ns until = htc__gw_job_slowed_until(j);
     if (!until || !htc__gw_job_waiting(j))
@@ -236,7 +237,7 @@ static const site *roomiest(const htc_gateway *gw, const job *j)
 #define GIB (double)(1 << 30)
 
 /* Its next task waits for memory. 1: the sentence is in text. */
-static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t cap)
+static int why_memory(htc_gateway *gw, const job *j, char *text, size_t cap)
 {
     const site *s = j->memory_since ? roomiest(gw, j) : NULL;
     htc_ns      until = j->memory_since + gw->options.memory_wait_ns;
@@ -255,7 +256,7 @@ static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t ca
 }
 
 /* Its next task waits for what sites count. 1: the sentence is in text. */
-static int why_counted(const htc_gateway *gw, const job *j, char *text, size_t cap)
+static int why_counted(htc_gateway *gw, const job *j, char *text, size_t cap)
 {
     htc_ns until = j->counted_since + gw->options.memory_wait_ns;
     for (size_t i = 0; j->counted_since && i < gw->n_sites; i++) {
@@ -277,7 +278,7 @@ static int why_counted(const htc_gateway *gw, const job *j, char *text, size_t c
 }
 
 /* Agents of an earlier version are there, which cannot be told of its signal or its credentials, and no others. 1: the sentence is in text. */
-static int why_version(const htc_gateway *gw, const job *j, char *text, size_t cap)
+static int why_version(htc_gateway *gw, const job *j, char *text, size_t cap)
 {
     const agent *old = NULL;
     for (const agent *a = j->in_ready ? gw->agents : NULL; a; a = a->hh.next) {
@@ -297,7 +298,7 @@ static int why_version(const htc_gateway *gw, const job *j, char *text, size_t c
 }
 
 /* No site is the machine that its next task asks for, as far as anybody knows. 1: the sentence is in text. */
-static int why_machine(const htc_gateway *gw, const job *j, char *text, size_t cap)
+static int why_machine(htc_gateway *gw, const job *j, char *text, size_t cap)
 {
     char   asks[200];
     size_t at = 0;
@@ -352,66 +353,65 @@ static int why_wide(htc_gateway *gw, const job *j, char *text, size_t cap)
     return 1;
 }
 
-static const job *machine_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+static int why_after(htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    (void)gw;
+    return htc__gw_edges_why(j, text, cap);
+}
+
+static int why_begin(htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    return htc__gw_begin_why(gw, j, text, cap);
+}
+
+static int why_quota(htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    return htc__gw_quota_why(gw, j, text, cap);
+}
+
+/* What a job itself waits for, rather than for its turn. The first cause that holds is told. */
+typedef int (*why_fn)(htc_gateway *gw, const job *j, char *text, size_t cap);
+
+static const struct {
+    const char *code;
+    why_fn      why;
+    uint32_t    unbegun; /* nothing of the job has begun then */
+} causes[] = {
+    { "After", why_after, 1 },
+    { "Begin", why_begin, 1 },
+    { "Quota", why_quota, 0 },
+    { "MaxRunning", why_full, 0 },
+    { "FailingFast", why_slowed, 0 },
+    { "Machine", why_machine, 0 },
+    { "AgentVersion", why_version, 0 },
+    { "Memory", why_memory, 0 },
+    { "Counted", why_counted, 0 },
+    { "Cores", why_wide, 0 },
+};
+#define CAUSES (sizeof causes / sizeof causes[0])
+
+static size_t cause_of(htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    size_t i = 0;
+    while (i < CAUSES && !causes[i].why(gw, j, text, cap))
+        i++;
+    return i;
+}
+
+/* A user's job for which it holds. */
+static const job *any_job(htc_gateway *gw, const user *u, why_fn why, char *text, size_t cap)
+{
+    for (const job *j = gw->jobs; j; j = j->hh.next)
+        if (j->user == u && !j->paused && why(gw, j, text, cap))
+            return j;
+    return NULL;
+}
+
+/* Of those with tasks that could be handed out. */
+static const job *ready_job(htc_gateway *gw, const user *u, why_fn why, char *text, size_t cap)
 {
     for (const job *j = u->ready; j; j = j->ready_next)
-        if (why_machine(gw, j, text, cap))
-            return j;
-    return NULL;
-}
-
-static const job *memory_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
-{
-    for (const job *j = u->ready; j; j = j->ready_next)
-        if (why_memory(gw, j, text, cap))
-            return j;
-    return NULL;
-}
-
-static const job *counted_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
-{
-    for (const job *j = u->ready; j; j = j->ready_next)
-        if (why_counted(gw, j, text, cap))
-            return j;
-    return NULL;
-}
-
-static const job *slowed_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
-{
-    for (const job *j = gw->jobs; j; j = j->hh.next)
-        if (j->user == u && why_slowed(gw, j, text, cap))
-            return j;
-    return NULL;
-}
-
-static const job *quota_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
-{
-    for (const job *j = gw->jobs; j; j = j->hh.next)
-        if (j->user == u && htc__gw_quota_why(gw, j, text, cap))
-            return j;
-    return NULL;
-}
-
-static const job *full_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
-{
-    for (const job *j = gw->jobs; j; j = j->hh.next)
-        if (j->user == u && why_full(j, text, cap))
-            return j;
-    return NULL;
-}
-
-static const job *early_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
-{
-    for (const job *j = gw->jobs; j; j = j->hh.next)
-        if (j->user == u && !j->paused && htc__gw_begin_why(gw, j, text, cap))
-            return j;
-    return NULL;
-}
-
-static const job *waiting_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
-{
-    for (const job *j = gw->jobs; j; j = j->hh.next)
-        if (j->user == u && !j->paused && htc__gw_edges_why(j, text, cap))
+        if (why(gw, j, text, cap))
             return j;
     return NULL;
 }
@@ -439,25 +439,23 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         snprintf(text, cap, "tasks of %s are refused: %s", name, why);
         return "Refused";
     }
-    if (u->queued == 0 && (slow = quota_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
-        return "Quota";
-    }
-    if (u->queued == 0 && (slow = slowed_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
-        return "FailingFast";
-    }
-    if (u->queued == 0 && (slow = full_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
-        return "MaxRunning";
-    }
-    if (u->queued == 0 && u->running == 0 && u->retrying == 0 && (slow = waiting_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits for other jobs: %s", (unsigned long long)slow->id, name, slow_text);
-        return "After";
-    }
-    if (u->queued == 0 && u->running == 0 && u->retrying == 0 && (slow = early_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits for its time: %s", (unsigned long long)slow->id, name, slow_text);
-        return "Begin";
+    static const struct {
+        const char *code;
+        why_fn      why;
+        const char *waits;   /* behind "job N of U" */
+        uint32_t    at_rest; /* only of a user of whom nothing runs */
+    } queues_nothing[] = { { "Quota", why_quota, "waits", 0 },
+                           { "FailingFast", why_slowed, "waits", 0 },
+                           { "MaxRunning", why_full, "waits", 0 },
+                           { "After", why_after, "waits for other jobs", 1 },
+                           { "Begin", why_begin, "waits for its time", 1 } };
+    for (size_t i = 0; u->queued == 0 && i < sizeof queues_nothing / sizeof queues_nothing[0]; i++) {
+        int tells = !queues_nothing[i].at_rest || (u->running == 0 && u->retrying == 0);
+        if (tells && (slow = any_job(gw, u, queues_nothing[i].why, slow_text, sizeof slow_text)) != NULL) {
+            snprintf(text, cap, "job %llu of %s %s: %s", (unsigned long long)slow->id, name, queues_nothing[i].waits,
+                     slow_text);
+            return queues_nothing[i].code;
+        }
     }
     if (u->queued == 0 && u->running == 0 && u->retrying == 0) {
         snprintf(text, cap, "%s has no unfinished task", name);
@@ -487,18 +485,15 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
                  (double)(until - gw->now) / 1e9);
         return "NodeAside";
     }
-    if ((slow = machine_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
-        return "Machine";
-    }
-    if ((slow = memory_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
-        return "Memory";
-    }
-    if ((slow = counted_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
-        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
-        return "Counted";
-    }
+    static const struct {
+        const char *code;
+        why_fn      why;
+    } needs[] = { { "Machine", why_machine }, { "Memory", why_memory }, { "Counted", why_counted } };
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        if ((slow = ready_job(gw, u, needs[i].why, slow_text, sizeof slow_text)) != NULL) {
+            snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
+            return needs[i].code;
+        }
     if (gw->free && paused && paused->closed) {
         snprintf(text, cap, "%u slots are free, but site %s is out of service%s%s; htc resume %s, by the operator, launches there again", gw->free, paused->name,
                  paused->closed_for[0] ? ": " : "", paused->closed_for, paused->name);
@@ -544,6 +539,7 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
 {
     char        text[640], user_text[512];
     const char *code = "None";
+    size_t      cause;
     unsigned long long id = j->id, i = index;
     const agent *a = t->state == TASK_LEASED ? htc__gw_agent(gw, t->agent) : NULL;
     switch ((task_state)t->state) {
@@ -555,36 +551,9 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         } else if (j->paused) {
             snprintf(text, sizeof text, "%llu.%llu waits because its job is paused", id, i);
             code = "Paused";
-        } else if (htc__gw_edges_why(j, user_text, sizeof user_text)) {
+        } else if ((cause = cause_of(gw, j, user_text, sizeof user_text)) < CAUSES) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "After";
-        } else if (htc__gw_begin_why(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "Begin";
-        } else if (htc__gw_quota_why(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "Quota";
-        } else if (why_full(j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "MaxRunning";
-        } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "FailingFast";
-        } else if (why_machine(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "Machine";
-        } else if (why_version(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "AgentVersion";
-        } else if (why_memory(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "Memory";
-        } else if (why_counted(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "Counted";
-        } else if (why_wide(gw, j, user_text, sizeof user_text)) {
-            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
-            code = "Cores";
+            code = causes[cause].code;
         } else {
             unsigned long long ahead = 0;
             for (const job *o = j->user->ready; o && htc__gw_job_turn(o, j) < 0; o = o->ready_next)
@@ -674,6 +643,7 @@ static void why_job(htc_gateway *gw, request *q, job *j)
         htc__gw_chunk_load(gw, j, index / CHUNK_TASKS, task_known, w);
         return;
     }
+    size_t   cause;
     uint64_t waiting = htc__gw_job_waiting(j);
     if (!j->open || j->finished) {
         cancelled_text(j, user_text, sizeof user_text);
@@ -682,36 +652,13 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     } else if (j->paused) {
         snprintf(text, sizeof text, "job %llu is paused", (unsigned long long)j->id);
         code = "Paused";
-    } else if (htc__gw_edges_why(j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "job %llu has not begun: %s", (unsigned long long)j->id, user_text);
-        code = "After";
-    } else if (htc__gw_begin_why(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "job %llu has not begun: %s", (unsigned long long)j->id, user_text);
-        code = "Begin";
-    } else if (htc__gw_quota_why(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "Quota";
-    } else if (why_full(j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "MaxRunning";
-    } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "FailingFast";
-    } else if (why_machine(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "Machine";
-    } else if (why_version(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "AgentVersion";
-    } else if (why_memory(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "Memory";
-    } else if (why_counted(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "Counted";
-    } else if (why_wide(gw, j, user_text, sizeof user_text)) {
-        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
-        code = "Cores";
+    } else if ((cause = cause_of(gw, j, user_text, sizeof user_text)) < CAUSES) {
+        if (causes[cause].unbegun)
+            snprintf(text, sizeof text, "job %llu has not begun: %s", (unsigned long long)j->id, user_text);
+        else
+            snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting,
+                     (unsigned long long)j->id, user_text);
+        code = causes[cause].code;
     } else if (waiting == 0 && j->now.retry_wait) {
         snprintf(text, sizeof text, "nothing of job %llu waits for a slot: %llu tasks run, %llu failed and pause before the next try",
                  (unsigned long long)j->id, (unsigned long long)j->now.leased, (unsigned long long)j->now.retry_wait);
