@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,14 +110,4 @@ int htc__address_is_origin(const char *text)
         return 0;
     const char *port = name[n] == ':' ? name + n + 1 : NULL;
     return n > 0 && (port ? strspn(port, "0123456789") == strlen(port) && strlen(port) >= 1 && strlen(port) <= 5 : !name[n]);
-}
-
-void htc__address_tcp(int fd)
-{
-    int on = 1, idle_s = HTC__SILENT_S / 3, every_s = HTC__SILENT_S / 6, lost_ms = HTC__SILENT_S * 1000;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on); /* nothing may be on its way */
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
 }

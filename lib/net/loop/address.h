@@ -19,10 +19,6 @@ const char *htc__address_find(const char *host, uint16_t port, uint32_t nth, str
 int htc__address_is_loopback(const struct sockaddr_storage *address);
 /* The part of an address that one customer has: of IPv6 a /64. Answers its length, 0 for other families. */
 uint32_t htc__address_source(const struct sockaddr_storage *address, uint8_t out[16]);
-/* What every connection over TCP wants: small messages go at once, and the connection is lost when the other end's kernel has acknowledged nothing for
- * HTC__SILENT_S seconds, as when its host or the way there is gone. Without that it lasts for a quarter of an hour, or for ever. */
-#define HTC__SILENT_S 12
-void htc__address_tcp(int fd);
 /* As text, for logs. */
 void htc__address_text(const struct sockaddr_storage *address, char out[64]);
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,9 +19,10 @@
 #include "htcsched/keys.h"
 #include "net/loop/host_private.h"
 
-#define PING_ID 1
-#define PIECE   ((size_t)16 << 10)
-#define IN_MAX  ((size_t)64 << 10) /* of what a gateway says before it is taken */
+#define PING_ID  1
+#define PIECE    ((size_t)16 << 10)
+#define SILENT_S 12 /* of a connection whose other end's kernel acknowledges nothing, until it is lost */
+#define IN_MAX   ((size_t)64 << 10) /* of what a gateway says before it is taken */
 
 typedef enum stage { CONNECTING = 1, SHAKING, ASKED, OVER } stage;
 
@@ -260,9 +262,19 @@ static void flush(way *w)
     }
 }
 
+/* A peer whose host or whose way is gone says nothing: without this a connection to it lasts for ever. */
+static void watch_for_silence(int fd)
+{
+    int on = 1, idle_s = SILENT_S / 3, every_s = SILENT_S / 6, lost_ms = SILENT_S * 1000;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
+}
+
 static void connected(way *w)
 {
-    int       why = 0;
+    int       why = 0, one = 1;
     socklen_t len = sizeof why;
     if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &why, &len) != 0)
         why = errno;
@@ -270,7 +282,8 @@ static void connected(way *w)
         not_connected(w, why);
         return;
     }
-    htc__address_tcp(w->fd);
+    setsockopt(w->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    watch_for_silence(w->fd);
     htc_status status = htc__sealed_begin(w->sealed);
     if (status != HTC_OK) {
         over(w, status == HTC_ENOTFOUND ? HTC_EDENIED : status, "%s", *htc__sealed_reason(w->sealed) ? htc__sealed_reason(w->sealed) : htc_strerror(status));

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sodium.h>
 #include <stddef.h>
 #include <string.h>
@@ -126,8 +127,9 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
         }
         htc_peer_info info = { .transport = HTC_TRANSPORT_UNIX, .uid = UINT32_MAX, .port = l->port };
         if (!l->path) {
+            int one = 1;
             info.transport = l->stream ? HTC_TRANSPORT_STREAM : HTC_TRANSPORT_TCP;
-            htc__address_tcp(fd);
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         }
         if (h->dealt_count && !l->keys && (l->stream || l->path)) {
             htc__accept_balancer(h, fd, &info, l->stream, l->refusal);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sodium.h>
 #include <string.h>
 #include <unistd.h>
@@ -167,9 +168,9 @@ static void not_reached(htc__conn *c, const char *reason)
 
 static void connect_to(htc__conn *c, const struct sockaddr_storage *to, socklen_t len)
 {
-    int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int one = 1, fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0)
-        htc__address_tcp(fd);
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (fd < 0 || (connect(fd, (const struct sockaddr *)to, len) != 0 && errno != EINPROGRESS)) {
         int why = errno;
         if (fd >= 0)
