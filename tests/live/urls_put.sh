@@ -98,11 +98,17 @@ of[sweep]=${BASH_REMATCH[1]}
 expect 0 "${H[@]}" submit --target "out{n}.bin=$W/option-{n}" --target "b=$W/option-b" -- sh -c 'printf %s "$0" > "out$0.bin"; : > b' '{n}' ::: n=1:2
 [[ $out =~ ^job\ ([0-9]+): ]] || fail "submit said: $out"
 of[option]=${BASH_REMATCH[1]}
+document 'head -c 30000000 /dev/zero > out.bin' "$W/taken-early" > taken_early.jsdl # more than the sockets hold
+expect 0 "${H[@]}" submit taken_early.jsdl
+[[ $out =~ ^job\ ([0-9]+): ]] || fail "submit said: $out"
+of[taken_early]=${BASH_REMATCH[1]}
 document 'printf half > out.bin; exit 3' "$W/failed" > failed.jsdl
 expect 0 "${H[@]}" submit failed.jsdl
 [[ $out =~ ^job\ ([0-9]+): ]] || fail "submit said: $out"
 of[failed]=${BASH_REMATCH[1]}
 
+"${H[@]}" wait "${of[taken_early]}" > /dev/null || fail "taken_early: $("${H[@]}" status "${of[taken_early]}" 0 2>&1)"
+[ "$(stat -c %s server/put/taken_early)" = 30000000 ] || fail "a part of an output counted as all of it: $(ls -l server/put)"
 good plain plain
 good replaced replaced
 good moved moved-here

@@ -67,6 +67,7 @@ static transfer_end put(transfer *t, int keep)
 {
     struct curl_slist *headers = keep ? curl_slist_append(NULL, "If-None-Match: *") : NULL; /* RFC 9110, 13.1.2: only where nothing is */
     long               code = 0;
+    curl_off_t         sent = 0;
     t->own = TRANSFER_DONE;
     t->ignored = t->at = 0;
     t->is_ftp = strncmp(t->url, "ftp:", 4) == 0;
@@ -80,7 +81,12 @@ static transfer_end put(transfer *t, int keep)
     int answered = t->own == TRANSFER_ANSWERED || (t->own == TRANSFER_DONE && (why == CURLE_OK || why == CURLE_HTTP_RETURNED_ERROR));
     if (t->is_ftp || !answered)
         return t->own != TRANSFER_DONE ? t->own : htc__transfer_end_of(why);
-    return (t->code >= 200 && t->code < 300) || (keep && t->code == 412) ? TRANSFER_DONE : TRANSFER_ANSWERED;
+    if (keep && t->code == 412)
+        return TRANSFER_DONE;
+    if (t->code < 200 || t->code >= 300)
+        return TRANSFER_ANSWERED;
+    /* Some answer before they have read all of it, and close: nobody can have the rest. */
+    return curl_easy_getinfo(t->curl, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK && (uint64_t)sent == t->length ? TRANSFER_DONE : TRANSFER_BROKEN;
 }
 
 static transfer_end send_to(transfer *t, const char *first, int keep)
