@@ -186,6 +186,39 @@ Test(gateway_agents, a_task_that_fills_each_disk_fails)
     cr_expect(eq(u32, at.attempt, 8), "three that have not begun, two for nothing, three that are charged");
 }
 
+/* It runs, ends, and is cancelled and given back while its outputs are stored: all that time was used. */
+Test(gateway_agents, what_a_cancelled_task_took_counts)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    htc_buf     b;
+    char        cancel[60];
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    htc_buf_init(&b, NULL, 0);
+    htc_started_write(&b, &(htc_started){ .agent = h.id, .attempt = at });
+    rig_say(&r, h.peer, &b);
+    for (uint32_t i = 1; i <= 4; i++) {
+        static htc_heartbeat beat;
+        rig_pass(&r, 20 * HTC_SECOND);
+        beat = (htc_heartbeat){ .agent = h.id, .seq = i, .last_grant = h.last_grant, .next = 20 * HTC_SECOND,
+                                .held = { .count = 1, .held = { { at, i < 3 ? HTC_HELD_RUNNING : HTC_HELD_STAGING_OUT } } } };
+        htc_heartbeat_write(&b, &beat);
+        rig_say(&r, h.peer, &b);
+    }
+    htc_buf_free(&b);
+    snprintf(cancel, sizeof cancel, "{\"op\":\"cancel\",\"id\":\"%llu\"}", (unsigned long long)id);
+    json_decref(rig_ask(&r, p, cancel));
+    give_back_and_leave(&h, &at);
+    cr_expect(eq(int, (int)count_of(p, id, "cancelled"), 1));
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"report\",\"by\":[\"day\"]}");
+    double  core_s = json_number_value(json_object_get(json_object_get(answer, "total"), "core_s"));
+    cr_expect(core_s >= 80 && core_s <= 81, "%g", core_s);
+    json_decref(answer);
+}
+
 /* An agent asks for more while a short task runs. With one task for each slot it waits until that has ended. */
 Test(gateway_agents, hands_out_none_ahead_where_each_slot_gets_one)
 {

@@ -776,13 +776,18 @@ void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_
         task              *t = c ? &c->tasks[offset] : NULL;
         const held        *h = htc__gw_agent_held(a, at);
         if (t && t->state == TASK_LEASED && (t->agent == a->id || (h && h->member)) && t->attempt == at->attempt) {
+            int ran = (t->phase == HTC_HELD_RUNNING || t->phase == HTC_HELD_STAGING_OUT) && t->agent == a->id;
             t->status = HTC_OK;
-            if (t->cancel || j->cancelled)
+            if (t->cancel || j->cancelled) {
+                uint64_t core_ns = ran ? lost_core_ns(gw, a, j, at->task, t) : 0;
+                htc__gw_use(c, (usage){ .core_ns = core_ns });
+                htc__gw_account(gw, j, gw->sites[a->site].name, (day_sums){ .core_ns = core_ns });
                 htc__gw_task_set(gw, c, offset, TASK_CANCELLED);
-            else if (t->phase >= HTC_HELD_RUNNING && t->agent == a->id && !gw->shutdown)
+            } else if (ran && !gw->shutdown) {
                 back_after_a_run(gw, a, j, c, at);
-            else
+            } else {
                 htc__gw_task_again(gw, c, offset, 1);
+            }
             htc__gw_agent_unhold(gw, a, at);
             verdict_later(gw, c, a, at, HTC_OK);
         } else if (c && (c->dirty || c->writing)) {
@@ -858,8 +863,9 @@ void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_he
         if (l) {
             h->misses = 0;
             if (t && t->phase != l->state && !h->member) {
+                if (t->phase < HTC_HELD_RUNNING || l->state < HTC_HELD_RUNNING) /* what it takes counts from its start on */
+                    t->since = gw->now;
                 t->phase = l->state;
-                t->since = gw->now;
             }
             if (t && t->cancel && !h->member && answer->cancelled < HTC_AGENT_HELD_MAX)
                 answer->cancel[answer->cancelled++] = at;
