@@ -190,7 +190,9 @@ int htc__gw_quota_why(const htc_gateway *gw, const job *j, char *text, size_t ca
 static int takes(const htc_gateway *gw, const user *u, const project *p, uint64_t bytes, char *why, size_t cap)
 {
     char text[160];
-    if (htc__quota_left(limit_of(gw, u, p, QUOTA_BYTES), used_of(u, p, QUOTA_BYTES)) >= bytes)
+    /* What an upload has only announced costs no result: it may never come. */
+    uint64_t used = u ? htc__quota_sum(u->bytes, u->uploads) : used_of(u, p, QUOTA_BYTES);
+    if (htc__quota_left(limit_of(gw, u, p, QUOTA_BYTES), used) >= bytes)
         return 1;
     text_of(gw, u, p, QUOTA_BYTES, text, sizeof text);
     snprintf(why, cap, "%llu bytes exceed the quota of %s, and were not kept", (unsigned long long)bytes, text);
@@ -227,7 +229,9 @@ static int admits(htc_gateway *gw, request *q, const user *u, const project *p, 
 {
     char text[160];
     for (quota_kind kind = 0; kind < QUOTA_KINDS; kind++) {
-        uint64_t limit = limit_of(gw, u, p, kind), left = htc__quota_left(limit, used_of(u, p, kind));
+        /* Uploads are bounded where they are written: those of this very submission may have taken what was left. */
+        uint64_t used = kind == QUOTA_BYTES && u ? u->bytes : used_of(u, p, kind);
+        uint64_t limit = limit_of(gw, u, p, kind), left = htc__quota_left(limit, used);
         if (kind == QUOTA_PROCESSES || (kind == QUOTA_TASKS ? left >= tasks : left > 0))
             continue;
         text_of(gw, u, p, kind, text, sizeof text);
