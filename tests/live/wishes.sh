@@ -28,6 +28,29 @@ expect 0 "$htc" status last --json
 expect 1 "$htc" submit --array 1-3,2 -- true
 [[ $err == *'has 2 twice'* ]] || fail "$err"
 
+# ---- what many tasks are given in one directory of the user's own: nobody reads half of it, and what is right already is left as it is ----
+results_in() { find "$top/$1" -name 'stdout*' -exec cat {} +; }
+mkdir "$top/shared" && cd "$top/shared" || exit
+{ echo '#!/bin/sh'; for i in $(seq 2000); do echo "# $i: a script that is not read at once"; done; echo 'echo "ran $1"'; } > prog.sh
+head -c 200000 /dev/urandom > data.bin
+chmod +x prog.sh
+is=$(stat -c '%i %Y' prog.sh data.bin) sum=$(cksum < data.bin)
+mkdir "$top/elsewhere" && cp prog.sh data.bin "$top/elsewhere"
+expect 0 "$htc" submit --wait --workdir here -i prog.sh -i data.bin -- sh -c './prog.sh "$0" && cksum < data.bin' {} ::: $(seq 40)
+[ "$(stat -c '%i %Y' prog.sh data.bin)" = "$is" ] || fail "files that were right were written again"
+expect 0 "$htc" fetch last --to "$top/shared-out"
+[ "$(results_in shared-out | grep -c '^ran ')" = 40 ] || fail "not all ran: $(results_in shared-out)"
+[ "$(results_in shared-out | grep -cFx "$sum")" = 40 ] || fail "some read a part of their input"
+# Another content takes the name at once: who runs the old one goes on with it.
+rm data.bin
+sed -i 's/echo "ran/sleep 0.2; echo "was/' prog.sh
+(cd "$top/elsewhere" && expect 0 "$htc" submit --wait --workdir "$top/shared" -i prog.sh -i data.bin -- sh -c './prog.sh "$0" && cksum < data.bin' {} ::: $(seq 40)) || exit
+expect 0 "$htc" fetch last --to "$top/elsewhere-out"
+[ "$(results_in elsewhere-out | grep -c '^ran ')" = 40 ] || fail "not all ran what was submitted: $(results_in elsewhere-out)"
+[ "$(results_in elsewhere-out | grep -cFx "$sum")" = 40 ] || fail "some read a part of their input"
+[ "$(ls)" = "$(printf 'data.bin\nprog.sh')" ] || fail "left behind: $(ls)"
+cd "$OLDPWD" || exit
+
 # ---- scripts ----
 cat > slurm.sh << 'END'
 #!/bin/bash

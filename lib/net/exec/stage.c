@@ -269,13 +269,62 @@ static int share_input(htc__run *r, int from, int dir, const htc_stage *s, const
     return done || (to >= 0 && may_link(r, &st) && link_input(from, dir, s));
 }
 
+/* In a directory of the user's own others read what is there, run it, or put the same there at the same time: nothing is changed in place. */
+static int is_shared(const htc__run *r, const htc_stage *s)
+{
+    return r->task->directory && r->task->directory[0] == '/' && !(s->flags & HTC_STAGE_APPEND);
+}
+
+static int is_executable(const htc__run *r, const htc_stage *s, int from)
+{
+    return (s->flags & HTC_STAGE_EXECUTABLE) || is_program(r, s) || runs_at_its_source(from);
+}
+
+/* The content is there already, as another task has put it there or its user has submitted it. */
+static int is_there(const htc__run *r, int from, int dir, const htc_stage *s, const uint8_t hash[32])
+{
+    struct stat is, has;
+    uint8_t     found[32];
+    int         fd = htc__open_below(dir, s->name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
+    int         same = fd >= 0 && fstat(from, &is) == 0 && fstat(fd, &has) == 0 && S_ISREG(has.st_mode) && has.st_size == is.st_size &&
+               (!is_executable(r, s, from) || (has.st_mode & 0111)) && htc_content_hash_fd(fd, found, NULL) == HTC_OK && memcmp(found, hash, sizeof found) == 0;
+    if (fd >= 0)
+        close(fd);
+    return same;
+}
+
+/* What is written beside it takes its name: who has it open keeps what was there. 0, or errno. */
+static int take_name(int dir, const char *beside, const htc_stage *s)
+{
+    char        above[PATH_MAX];
+    const char *slash = strrchr(s->name, '/'), *own = strrchr(beside, '/');
+    snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - s->name) : 0, s->name);
+    int in = slash ? htc__open_below(dir, above, O_PATH | O_DIRECTORY, 0, 0) : dir;
+    int bad = in < 0, keep = s->flags & HTC_STAGE_KEEP;
+    slash = slash ? slash + 1 : s->name;
+    own = own ? own + 1 : beside;
+    bad = bad || (keep ? linkat(in, own, in, slash, 0) != 0 && errno != EEXIST : renameat(in, own, in, slash) != 0);
+    int why = errno;
+    if (in >= 0 && (bad || keep))
+        (void)unlinkat(in, own, 0);
+    if (in >= 0 && in != dir)
+        close(in);
+    return bad ? why : 0;
+}
+
 /* What was fetched from its URL becomes the input itself, where nothing is to be kept of what is there. 1: it did; 0: it is copied like any other. */
 static int move_input(const htc__run *r, int from, int dir, const htc_stage *s, const char *fetched)
 {
-    int why, to = (s->flags & (HTC_STAGE_APPEND | HTC_STAGE_KEEP)) ? -1 : open_input(dir, s, &why); /* what stands in the way is found as by others */
-    if (to < 0)
+    struct stat has;
+    int         why, in_place = s->flags & (HTC_STAGE_APPEND | HTC_STAGE_KEEP);
+    if (in_place || (is_shared(r, s) && fstatat(dir, s->name, &has, 0) == 0 && !S_ISREG(has.st_mode)))
         return 0;
-    close(to);
+    if (!is_shared(r, s) || fstatat(dir, s->name, &has, 0) != 0) {
+        int to = open_input(dir, s, &why); /* what stands in the way is found as by others */
+        if (to < 0)
+            return 0;
+        close(to);
+    }
     char        above[PATH_MAX];
     const char *slash = strrchr(s->name, '/');
     snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - s->name) : 0, s->name);
@@ -320,6 +369,13 @@ static int is_itself(int from, int dir, const htc_stage *s)
     return same;
 }
 
+/* 1: there is a file of that name; 0: there is none; -1: something else is there. */
+static int stands_there(int dir, const htc_stage *s)
+{
+    struct stat has;
+    return fstatat(dir, s->name, &has, AT_SYMLINK_NOFOLLOW) != 0 ? 0 : S_ISREG(has.st_mode) || S_ISLNK(has.st_mode) ? 1 : -1;
+}
+
 static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
 {
     int         tree = 0;
@@ -354,8 +410,24 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
         close(from);
         return HTC_OK;
     }
+    if (is_shared(r, s) && (known == UPLOAD || known == OBJECT) && is_there(r, from, dir, s, hash)) {
+        close(from);
+        return HTC_OK;
+    }
     (void)lseek(from, 0, SEEK_SET);
-    int to = open_input(dir, s, &why);
+    htc_stage draft = *s;
+    char      beside[PATH_MAX];
+    int       to = -1, has_it = is_shared(r, s) ? stands_there(dir, s) : 0;
+    if (is_shared(r, s)) {
+        snprintf(beside, sizeof beside, "%.3900s.htc-%llu.%llu.%u-%ld", s->name, (unsigned long long)r->attempt.job, (unsigned long long)r->attempt.task,
+                 (unsigned)r->attempt.attempt, (long)getpid());
+        draft.name = beside;
+        draft.flags = HTC_STAGE_KEEP;
+    }
+    if (has_it < 0 || (has_it && (s->flags & HTC_STAGE_KEEP)))
+        why = has_it < 0 ? ENXIO : EEXIST;
+    else
+        to = open_input(dir, &draft, &why);
     if (to < 0) {
         close(from);
         if (why == EEXIST && (s->flags & HTC_STAGE_KEEP))
@@ -375,8 +447,7 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
         status = HTC_ECORRUPT;
         SAY(r, "%.200s was staged in wrong: its content has another hash than %.100s", s->name, s->uri);
     }
-    int executable = (s->flags & HTC_STAGE_EXECUTABLE) || is_program(r, s) || runs_at_its_source(from);
-    if (status == HTC_OK && executable && fchmod(to, 0755) != 0) {
+    if (status == HTC_OK && is_executable(r, s, from) && fchmod(to, 0755) != 0) {
         status = HTC_ESTAGEIN;
         SAY(r, "cannot make %.200s executable: %s", s->name, strerror(errno));
     }
@@ -384,6 +455,12 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
     if (close(to) != 0 && status == HTC_OK) {
         status = htc__status_of(errno, HTC_ESTAGEIN);
         SAY(r, "writing the input %.200s: %s", s->name, strerror(errno));
+    }
+    if (draft.name != s->name && status != HTC_OK) {
+        (void)htc__unlink_below(dir, beside);
+    } else if (draft.name != s->name && (why = take_name(dir, beside, s)) != 0) {
+        status = htc__status_of(why, HTC_ESTAGEIN);
+        SAY(r, "cannot put the input %.200s in its place: %s", s->name, strerror(why));
     }
     return status;
 }
