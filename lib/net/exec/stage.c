@@ -245,12 +245,18 @@ static int link_input(int from, int dir, const htc_stage *s)
     return done;
 }
 
+/* In a directory of the user's own others read what is there, run it, or put the same there at the same time: nothing is changed in place. */
+static int is_shared(const htc__run *r, const htc_stage *s)
+{
+    return r->task->directory && r->task->directory[0] == '/' && !(s->flags & HTC_STAGE_APPEND);
+}
+
 /* 1: it is there, or *status says why not; 0: it is copied like any other. */
 static int share_input(htc__run *r, int from, int dir, const htc_stage *s, const uint8_t hash[32], htc_status *status)
 {
     struct stat st, has;
     int         why;
-    if ((s->flags & (HTC_STAGE_APPEND | HTC_STAGE_EXECUTABLE)) || is_program(r, s) || fstat(from, &st) != 0 || (uint64_t)st.st_size < r->agent->link_min ||
+    if (is_shared(r, s) || (s->flags & (HTC_STAGE_APPEND | HTC_STAGE_EXECUTABLE)) || is_program(r, s) || fstat(from, &st) != 0 || (uint64_t)st.st_size < r->agent->link_min ||
         (st.st_mode & 0333) || st.st_uid != geteuid())
         return 0;
     int known = is_verified(r, from, &st, hash);
@@ -267,12 +273,6 @@ static int share_input(htc__run *r, int from, int dir, const htc_stage *s, const
     if (!done && to >= 0)
         (void)htc__unlink_below(dir, s->name);
     return done || (to >= 0 && may_link(r, &st) && link_input(from, dir, s));
-}
-
-/* In a directory of the user's own others read what is there, run it, or put the same there at the same time: nothing is changed in place. */
-static int is_shared(const htc__run *r, const htc_stage *s)
-{
-    return r->task->directory && r->task->directory[0] == '/' && !(s->flags & HTC_STAGE_APPEND);
 }
 
 static int is_executable(const htc__run *r, const htc_stage *s, int from)
@@ -319,7 +319,7 @@ static int move_input(const htc__run *r, int from, int dir, const htc_stage *s, 
     int         why, in_place = s->flags & (HTC_STAGE_APPEND | HTC_STAGE_KEEP);
     if (in_place || (is_shared(r, s) && fstatat(dir, s->name, &has, 0) == 0 && !S_ISREG(has.st_mode)))
         return 0;
-    if (!is_shared(r, s) || fstatat(dir, s->name, &has, 0) != 0) {
+    if (!is_shared(r, s)) {
         int to = open_input(dir, s, &why); /* what stands in the way is found as by others */
         if (to < 0)
             return 0;
@@ -328,7 +328,7 @@ static int move_input(const htc__run *r, int from, int dir, const htc_stage *s, 
     char        above[PATH_MAX];
     const char *slash = strrchr(s->name, '/');
     snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - s->name) : 0, s->name);
-    int in = slash ? htc__open_below(dir, above, O_PATH | O_DIRECTORY, 0, 0) : dir;
+    int in = slash ? htc__make_below(dir, above) : dir;
     int executable = (s->flags & HTC_STAGE_EXECUTABLE) || is_program(r, s);
     int moved = in >= 0 && fchmod(from, executable ? 0755 : 0644) == 0 && renameat(r->dir_fd, fetched, in, slash ? slash + 1 : s->name) == 0;
     if (slash && in >= 0)
