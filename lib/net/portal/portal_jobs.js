@@ -194,7 +194,7 @@ $('tasks-more').addEventListener('click', () => listTasks(true));
 const TAIL = 65536, OUTPUTS = 500;
 
 function openTask(job, index) {
-  shown = { job, index, at: 0, final: false };
+  shown = { job, index };
   $('task').hidden = false;
   $('task-h').textContent = 'Task ' + job + '.' + index;
   $('task-archive').href = '/archive?job=' + job + '&task=' + index;
@@ -228,27 +228,29 @@ async function readLog(t) {
   t.final = log.final;
 }
 
+// All of it from the start. What an earlier reading still brings is of no task that is shown.
 function readTask() {
-  const t = shown, id = t.job + '.' + t.index;
-  t.at = 0;
-  return act('', async () => {
-    await readLog(t);
-    const why = await ask('why', { id });
-    if (same(t)) $('task-why').textContent = why.why;
-    const r = await ask('results', { id, limit: 1 });
-    if (!same(t)) return '';
-    const list = [], all = r.results.length ? r.results[0].outputs : [];
-    for (const o of all.slice(0, OUTPUTS)) {
-      const li = el('li');
-      if (o.type !== 'f' || o.error) continue;
-      li.append(el('a', o.name, { href: '/output?job=' + t.job + '&task=' + t.index + '&name=' + encodeURIComponent(o.name), download: '' }), ' ', el('span', bytesOf(o.size), { class: 'note' }));
-      list.push(li);
-    }
-    if (all.length > OUTPUTS || r.next_output) list.push(el('li', 'and more: the archive has all'));
-    if (!list.length) list.push(el('li', 'none yet', { class: 'note' }));
-    $('outputs').replaceChildren(...list);
-    return '';
-  });
+  const t = shown = { job: shown.job, index: shown.index, at: 0, final: false, reading: true };
+  return readAll(t).catch(e => { if (same(t) && e.message) complain(e); }).then(() => { t.reading = false; });
+}
+
+async function readAll(t) {
+  const id = t.job + '.' + t.index;
+  await readLog(t);
+  const why = await ask('why', { id });
+  if (same(t)) $('task-why').textContent = why.why;
+  const r = await ask('results', { id, limit: 1 });
+  if (!same(t)) return;
+  const list = [], all = r.results.length ? r.results[0].outputs : [];
+  for (const o of all.slice(0, OUTPUTS)) {
+    const li = el('li');
+    if (o.type !== 'f' || o.error) continue;
+    li.append(el('a', o.name, { href: '/output?job=' + t.job + '&task=' + t.index + '&name=' + encodeURIComponent(o.name), download: '' }), ' ', el('span', bytesOf(o.size), { class: 'note' }));
+    list.push(li);
+  }
+  if (all.length > OUTPUTS || r.next_output) list.push(el('li', 'and more: the archive has all'));
+  if (!list.length) list.push(el('li', 'none yet', { class: 'note' }));
+  $('outputs').replaceChildren(...list);
 }
 $('log-stream').addEventListener('change', readTask);
 $('log-again').addEventListener('click', readTask);
