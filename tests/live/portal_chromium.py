@@ -118,14 +118,21 @@ class Browser:
             time.sleep(0.1)
 
     def click(self, selector):
-        """Where it is when it can be clicked: enabled, and under the pointer, which a page that changes as it is looked at may move."""
+        """Where it is when it can be clicked: enabled, and under the pointer. A page that changes as it is looked at may move it away before the
+        pointer comes, as from under a person's hand: what got the click is seen, and the click is done again if that was something else."""
         where = """(() => { const e = document.querySelector(%s); if (!e || e.disabled) return null; e.scrollIntoView({ block: 'center', behavior: 'instant' });
             const r = e.getBoundingClientRect(), x = r.left + r.width / 2, y = r.top + r.height / 2, hit = document.elementFromPoint(x, y);
-            return hit && (e.contains(hit) || hit.contains(e)) ? [x, y] : null; })()""" % json.dumps(selector)
-        self.until(selector + " can be clicked", where)
-        x, y = self.js(where)
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            if (!hit || !(e.contains(hit) || hit.contains(e))) return null;
+            window.missed = true; e.addEventListener('click', () => { window.missed = false; }, { capture: true, once: true });
+            return [x, y]; })()""" % json.dumps(selector)
+        for _ in range(100):
+            self.until(selector + " can be clicked", where)
+            x, y = self.js(where)
+            for kind in ("mousePressed", "mouseReleased"):
+                self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            if not self.js("window.missed"): # nothing is known of it on the page that the click led to
+                return
+        fail(selector + " is clicked")
 
     def type(self, text):
         self.call("Input.insertText", text=text)
