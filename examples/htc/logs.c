@@ -88,6 +88,20 @@ static htc_status ask_state(logs *l, uint64_t task, unsigned length, json_t **an
                    0, 60, answer);
 }
 
+/* A task that its memory has ended could not write so: the log alone would look whole. */
+static void say_memory(logs *l, uint64_t task)
+{
+    char    id[48];
+    json_t *answer;
+    snprintf(id, sizeof id, "%" PRIu64 ".%" PRIu64, l->job, task);
+    if (api_ask(l->c, json_pack("{s:s, s:s}", "op", "why", "id", id), 0, 10, &answer) != HTC_OK)
+        return;
+    char *why = shown(j_str(answer, "why"));
+    fprintf(stderr, "htc: %s\n", why);
+    free(why);
+    json_decref(answer);
+}
+
 /* What a task has written since it was looked at last. */
 static htc_status show_news(logs *l, stream *t)
 {
@@ -97,6 +111,7 @@ static htc_status show_news(logs *l, stream *t)
         return s;
     uint64_t attempt = j_u64(answer, "attempt"), size = j_u64(answer, "size");
     int      final = j_bool(answer, "final");
+    int      no_memory = strcmp(j_str(answer, "status"), htc_status_name(HTC_EOOM)) == 0;
     json_decref(answer);
     if (!attempt && (final || !l->follow))
         return not_started(l, t, final);
@@ -111,6 +126,8 @@ static htc_status show_news(logs *l, stream *t)
     if (s != HTC_OK && l->follow && !final) /* it is being tried again, or the gateway starts anew: the next look says */
         return s == HTC_ENOTFOUND || htc_exit_code(s) == 3 ? HTC_OK : s;
     t->ended = s == HTC_OK && final && t->offset >= size;
+    if (t->ended && no_memory && !l->gone)
+        say_memory(l, t->task);
     return s;
 }
 

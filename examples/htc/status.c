@@ -272,7 +272,7 @@ static const char *show_exit(const json_t *task, char text[24])
 static void print_tasks(cli *c, uint64_t job, const json_t *tasks)
 {
     table   t;
-    size_t  i, explained = 0;
+    size_t  i, explained = 0, no_memory = 0;
     json_t *task;
     double  now = wall_s();
     char    exit_text[24];
@@ -281,6 +281,7 @@ static void print_tasks(cli *c, uint64_t job, const json_t *tasks)
     {
         double  since = j_num(task, "since");
         json_t *outcome = NULL;
+        no_memory += strcmp(j_str(task, "state"), "failed") == 0 && strcmp(j_str(task, "status"), htc_status_name(HTC_EOOM)) == 0;
         char   *reason = strcmp(j_str(task, "state"), "failed") == 0 && explained++ < EXPLAINED_MAX
                              ? failure(c, job, task, &outcome)
                              : must_dup(j_str(task, "reason"));
@@ -294,6 +295,8 @@ static void print_tasks(cli *c, uint64_t job, const json_t *tasks)
         free(reason);
     }
     table_end(c, &t);
+    if (no_memory)
+        printf("memory ended %zu of them: htc retry %" PRIu64 " --failed --mem SIZE tries again with more\n", no_memory, job);
 }
 
 htc_status run_tasks(cli *c, int argc, char **argv)

@@ -54,7 +54,14 @@ ends HTC_EEXIT 'exit code 42'
 submit -- sh -c 'kill -SEGV $$'
 ends HTC_ESIGNAL 'SEGV'
 submit --mem 40M -- python3 -c 'x = bytearray(120 << 20); import time; time.sleep(600)'
-ends HTC_EOOM '40 MiB allowed'
+ends HTC_EOOM 'MiB of memory in use, 40 MiB allowed'
+[[ $out == *"htc retry $id --failed --mem SIZE tries again with more" ]] || fail "why does not say how it goes on: $out"
+expect 0 "${H[@]}" tasks "$id"
+[[ $out == *" MiB of memory in use, 40 MiB allowed"*"htc retry $id --failed --mem SIZE tries again with more" ]] || fail "tasks does not say how it goes on: $out"
+for follow in '' --follow; do
+    expect 0 "${H[@]}" logs $follow "$id"
+    [[ -z $out && $err == "htc: $id.0 has failed: "*"40 MiB allowed; htc retry $id --failed --mem SIZE tries again with more" ]] || fail "logs $follow does not say it: $out $err"
+done
 submit -- sh -c 'kill -KILL $$'
 ends HTC_EKILLED 'KILL'
 submit --time 1s -- sleep 600

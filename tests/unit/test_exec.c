@@ -240,7 +240,7 @@ Test(exec, too_much_memory_of_the_tree_is_its_own_state)
     drive_run(&d);
     cr_expect(eq(int, d.outcome.status, HTC_EOOM), "%s", d.outcome.reason);
     cr_expect(d.outcome.memory_peak > (64 << 20));
-    cr_expect(strstr(d.outcome.reason, "64 MiB allowed") != NULL, "%s", d.outcome.reason);
+    cr_expect(strstr(d.outcome.reason, " MiB of memory in use, 64 MiB allowed") != NULL, "%s", d.outcome.reason);
     drive_close(&d);
 }
 

@@ -460,7 +460,7 @@ static void check_run(htc__run *r, int place)
     if (r->phase != RUN_RUNNING)
         return;
     if (l->memory && memory > l->memory)
-        over(r, HTC_EOOM, "%" PRIu64 " MiB in use, %" PRIu64 " MiB allowed", (memory + (1 << 20) - 1) >> 20,
+        over(r, HTC_EOOM, "%" PRIu64 " MiB of memory in use, %" PRIu64 " MiB allowed", (memory + (1 << 20) - 1) >> 20,
              l->memory >> 20);
     else if (l->processes && count > l->processes)
         over(r, HTC_EKILLED, "%" PRIu64 " processes, %" PRIu64 " allowed", count, l->processes);

@@ -18,6 +18,7 @@ typedef struct reading {
     uint64_t    offset;
     uint32_t    len;
     uint8_t     final, live;
+    htc_status  failed; /* of a task that has: how */
 } reading;
 
 static void reading_end(htc_gateway *gw, reading *f)
@@ -30,6 +31,8 @@ static void answer_log(htc_gateway *gw, reading *f, uint64_t size, htc_bytes byt
 {
     json_t *o = json_pack("{s:I,s:I,s:I,s:b}", "size", (json_int_t)size, "offset", (json_int_t)f->offset, "attempt",
                           (json_int_t)f->at.attempt, "final", f->final);
+    if (f->failed != HTC_OK)
+        json_object_set_new(o, "status", json_string(htc_status_name(f->failed)));
     json_t *text = json_stringn(bytes.len ? bytes.data : "", bytes.len);
     if (text) {
         json_object_set_new(o, "text", text);
@@ -124,6 +127,8 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     if (f->at.attempt == 0)
         f->at.attempt = t->attempt;
     f->final = !begun || t->state >= TASK_DONE;
+    if (begun && t->state == TASK_FAILED)
+        f->failed = (htc_status)t->status;
     ask_for_file(gw, f, begun && t->state == TASK_LEASED && f->at.attempt == t->attempt ? htc__gw_agent(gw, t->agent) : NULL);
 }
 

@@ -534,6 +534,14 @@ static void cancelled_text(const job *j, char *text, size_t cap)
         snprintf(text, cap, ": %s", why);
 }
 
+/* With the limit that ended it, it would end so again. */
+static const char *retry_text(htc_status status)
+{
+    return status == HTC_EOOM        ? " --mem SIZE tries again with more"
+           : status == HTC_EWALLTIME ? " --time TIME tries again with more"
+                                     : " tries again";
+}
+
 /* reason: how its last attempt ended, in the words of who saw it. */
 static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t index, const task *t, const char *reason)
 {
@@ -582,7 +590,7 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         break;
     case TASK_DONE: snprintf(text, sizeof text, "%llu.%llu is done", id, i); break;
     case TASK_FAILED:
-        snprintf(text, sizeof text, "%llu.%llu has failed: %s; htc retry %llu --failed tries again", id, i, reason, id);
+        snprintf(text, sizeof text, "%llu.%llu has failed: %s; htc retry %llu --failed%s", id, i, reason, id, retry_text((htc_status)t->status));
         code = "Failed";
         break;
     case TASK_CANCELLED: snprintf(text, sizeof text, "%llu.%llu was cancelled", id, i); break;
