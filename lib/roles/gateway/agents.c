@@ -79,7 +79,7 @@ static void set_state(htc_gateway *gw, agent *a, agent_state state)
 
 static void set_reason(agent *a, const char *why)
 {
-    snprintf(a->reason, sizeof a->reason, "%.127s", why);
+    snprintf(a->reason, sizeof a->reason, "%s", why);
     htc__text_clean(a->reason);
 }
 
@@ -165,8 +165,8 @@ void htc__gw_agent_launched(htc_gateway *gw, agent *a, htc_status status, htc_by
         body = htc_bytes_of("what was launched has no name that can be read");
     }
     if (status != HTC_OK) {
-        char why[128];
-        snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 90 ? (int)body.len : 90,
+        char why[REASON_MAX];
+        snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 280 ? (int)body.len : 280,
                  body.len ? (const char *)body.data : "");
         if (status == HTC_EDENIED) { /* of this user, and no fault of the site */
             if (!a->user->denied_until)
@@ -302,7 +302,7 @@ uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uin
 
 void htc__gw_agent_ended(htc_gateway *gw, agent *a, const char *how)
 {
-    char why[160];
+    char why[256];
     snprintf(why, sizeof why, "its process has ended%s%s", how[0] ? ": " : "", how);
     htc__text_clean(why);
     if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
@@ -612,7 +612,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
         a->grant = m->last_grant; /* of a gateway before this one */
     if (a->state < AGENT_READY) {
         site *s = &gw->sites[a->site];
-        char  unsuited[160];
+        char  unsuited[REASON_MAX];
         if (a->state < AGENT_UNKNOWN)
             s->start_ns = s->start_ns ? (3 * s->start_ns + (gw->now - a->launched)) / 4 : gw->now - a->launched;
         set_state(gw, a, AGENT_READY);
@@ -658,7 +658,7 @@ static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
             s->not_before = gw->now + 10 * HTC_SECOND;
         if (m->status == HTC_ENOSPC)
             s->disk_failed = gw->now;
-        snprintf(s->reason, sizeof s->reason, "%.150s", m->reason);
+        snprintf(s->reason, sizeof s->reason, "%s", m->reason);
         htc__text_clean(s->reason);
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("site", s->name), HTC__STATUS(m->status)),
                       "agent %llu leaves: %s (%s) -> site %s gets no agent for 10 s",

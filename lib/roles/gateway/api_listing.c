@@ -181,7 +181,7 @@ static void why_answer(htc_gateway *gw, request *q, const char *code, const char
 static const site *paused_site(const htc_gateway *gw)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].closed || (gw->sites[i].not_before > gw->now && gw->sites[i].not_before != HTC_NEVER))
+        if (gw->sites[i].closed || htc__gw_host_closed(gw, &gw->sites[i]) || (gw->sites[i].not_before > gw->now && gw->sites[i].not_before != HTC_NEVER))
             return &gw->sites[i];
     return NULL;
 }
@@ -495,13 +495,18 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
             return needs[i].code;
         }
     if (gw->free && paused && paused->closed) {
-        snprintf(text, cap, "%u slots are free, but site %s is out of service%s%s; htc resume %s, by the operator, launches there again", gw->free, paused->name,
-                 paused->closed_for[0] ? ": " : "", paused->closed_for, paused->name);
+        snprintf(text, cap, "%u slots are free, but site %s is out of service: %s; htc resume %s, by the operator, launches there again", gw->free, paused->name,
+                 paused->closed_for, paused->name);
+        return "Site";
+    }
+    if (gw->free && paused && htc__gw_host_closed(gw, paused)) {
+        snprintf(text, cap, "%u slots are free, but node %s of site %s is out of service: %s; htc resume %s, by the operator, launches there again", gw->free, paused->node,
+                 paused->name, htc__gw_host_closed(gw, paused), paused->node);
         return "Site";
     }
     if (gw->free && paused) {
         snprintf(text, cap, "%u slots are free, but site %s launches nothing for %.0f s more: %s", gw->free, paused->name,
-                 (double)(paused->not_before - gw->now) / 1e9, paused->reason);
+                 (double)(paused->not_before - gw->now) / 1e9, paused->reason[0] ? paused->reason : "an agent failed there before");
         return "Site";
     }
     if (mine >= u->ra && u->ra > 0) {
@@ -545,7 +550,7 @@ static const char *retry_text(htc_status status)
 /* reason: how its last attempt ended, in the words of who saw it. */
 static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t index, const task *t, const char *reason)
 {
-    char        text[640], user_text[512];
+    char        text[960], user_text[800];
     const char *code = "None";
     size_t      cause;
     unsigned long long id = j->id, i = index;
@@ -636,7 +641,7 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 
 static void why_job(htc_gateway *gw, request *q, job *j)
 {
-    char        text[640], user_text[512];
+    char        text[960], user_text[800];
     const char *code;
     if (q->select.has_tasks || j->count == 1) {
         uint64_t index = q->select.has_tasks ? q->select.ranges[0].from : 0;
@@ -700,7 +705,7 @@ static void why_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_
 
 void htc__gw_api_why(htc_gateway *gw, request *q)
 {
-    char text[512];
+    char text[800];
     if (json_object_get(q->body, "id")) {
         htc__gw_select(gw, q, why_selected);
         return;

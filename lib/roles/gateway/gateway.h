@@ -74,6 +74,7 @@
 #include "roles/gateway/wishes.h"
 
 #define NAME_MAX_BYTES 64
+#define REASON_MAX     320 /* why nothing is launched somewhere */
 #define AGENT_SLOTS_MAX 64 /* of one agent */
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
 #define BRIEF_BYTES 16         /* of a result in there */
@@ -348,7 +349,7 @@ struct agent {
     task_hold *owed;   /* by tasks that it has lost: until its process is gone */
     uint64_t memory; /* reserved: what the largest of them ask for, as many as it has slots */
     uint64_t tasks_done;
-    char     reason[128];
+    char     reason[256];
     UT_hash_handle hh;
 };
 
@@ -372,14 +373,14 @@ typedef struct site {
     machine_kinds kinds; /* of its nodes, as far as they are known */
     htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
     htc_ns   failed;     /* when the last of failures was */
-    char     reason[160];
+    char     reason[REASON_MAX];
     double   speed;
     char     org[64], type[64], os[64]; /* labels */
     htc_ns   start_ns;        /* from the launch of an agent to its first word, lately */
     uint8_t  closed;          /* by the operator: sites.c */
     uint8_t  saving;          /* that is being changed */
     uint64_t closed_version;  /* of the record that says so; 0: there is none */
-    char     closed_for[120]; /* why; "": not said */
+    char     closed_for[REASON_MAX]; /* why */
     /* joined.c */
     uint8_t  joins, leaving;
     uint32_t agent_slots; /* JOINED_HELLO */

@@ -10,7 +10,7 @@
 #define NODE_FORMAT 1
 
 struct closed_node {
-    char           name[64], reason[120];
+    char           name[64], reason[REASON_MAX];
     uint64_t       version; /* of the record */
     UT_hash_handle hh;
 };
@@ -92,10 +92,29 @@ static void write_record(htc_gateway *gw, const char *reason)
 
 /* ---- the operator asks ---- */
 
+void htc__gw_no_reason(const htc_gateway *gw, char reason[REASON_MAX])
+{
+    snprintf(reason, REASON_MAX, "drained by the operator (%s), without a reason", gw->owner_name);
+}
+
+int htc__gw_closing_reason(htc_gateway *gw, request *q, char reason[REASON_MAX])
+{
+    const char *said = htc__gw_req_str(q, "reason");
+    if (said && strlen(said) > REASON_MAX - 20) {
+        htc__gw_req_fail(gw, q, HTC_ETOOBIG, "say it in fewer words", "the reason has %zu bytes, and %d are allowed", strlen(said), REASON_MAX - 20);
+        return 0;
+    }
+    if (said && said[0])
+        snprintf(reason, REASON_MAX, "%s", said);
+    else
+        htc__gw_no_reason(gw, reason);
+    return 1;
+}
+
 typedef struct change {
     request *q;
     int      closed;
-    char     name[64], reason[120];
+    char     name[64], reason[REASON_MAX];
 } change;
 
 static void changed(void *role, void *ctx, const htc_kv_result *r)
@@ -131,7 +150,8 @@ static int is_known(const htc_gateway *gw, const char *name)
 
 void htc__gw_api_nodes(htc_gateway *gw, request *q)
 {
-    const char *name = htc__gw_req_str(q, "node"), *reason = htc__gw_req_str(q, "reason");
+    const char *name = htc__gw_req_str(q, "node");
+    char        reason[REASON_MAX] = "";
     int         closed = strcmp(q->op, "node.drain") == 0;
     if (!q->operator_) {
         htc__gw_req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator takes nodes out of service");
@@ -149,12 +169,14 @@ void htc__gw_api_nodes(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "a node is just being changed");
         return;
     }
+    if (closed && !htc__gw_closing_reason(gw, q, reason))
+        return;
     change *c = htc_runtime_context(gw->runtime, sizeof *c);
     if (!c)
         return;
     *c = (change){ .q = q, .closed = closed };
     snprintf(c->name, sizeof c->name, "%s", name);
-    snprintf(c->reason, sizeof c->reason, "%s", closed && reason ? reason : "");
+    memcpy(c->reason, reason, sizeof reason);
     key k = htc__gw_key_node(c->name);
     const closed_node *n = find(gw, c->name);
     uint64_t           version = n ? n->version : 0;
@@ -195,7 +217,7 @@ json_t *htc__gw_nodes_json(const htc_gateway *gw)
 
 void htc__gw_node_found(htc_gateway *gw, htc_bytes name, const htc_kv_item *item)
 {
-    char       text[64], reason[120];
+    char       text[64], reason[REASON_MAX];
     htc_reader r = htc_reader_of(item->value);
     uint8_t    format = htc_get_u8(&r);
     htc_get_str(&r, reason, sizeof reason);
@@ -206,6 +228,8 @@ void htc__gw_node_found(htc_gateway *gw, htc_bytes name, const htc_kv_item *item
     }
     memcpy(text, name.data, name.len);
     text[name.len] = '\0';
+    if (!reason[0])
+        htc__gw_no_reason(gw, reason);
     if (set_closed(gw, text, 1, reason, item->version) != HTC_OK)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
 }

@@ -56,7 +56,7 @@ typedef struct change {
     request *q;
     size_t   site;
     int      closed;
-    char     reason[120];
+    char     reason[REASON_MAX];
 } change;
 
 static void changed(void *role, void *ctx, const htc_kv_result *r)
@@ -81,7 +81,8 @@ static void changed(void *role, void *ctx, const htc_kv_result *r)
 
 void htc__gw_api_sites(htc_gateway *gw, request *q)
 {
-    const char *name = htc__gw_req_str(q, "site"), *reason = htc__gw_req_str(q, "reason");
+    const char *name = htc__gw_req_str(q, "site");
+    char        reason[REASON_MAX] = "";
     site       *s = name ? site_named(gw, name) : NULL;
     int         closed = strcmp(q->op, "site.drain") == 0;
     if (!q->operator_) {
@@ -96,11 +97,13 @@ void htc__gw_api_sites(htc_gateway *gw, request *q)
         htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "site %s is just being changed", s->name);
         return;
     }
+    if (closed && !htc__gw_closing_reason(gw, q, reason))
+        return;
     change *c = htc_runtime_context(gw->runtime, sizeof *c);
     if (!c)
         return;
     *c = (change){ .q = q, .site = (size_t)(s - gw->sites), .closed = closed };
-    snprintf(c->reason, sizeof c->reason, "%s", closed && reason ? reason : "");
+    memcpy(c->reason, reason, sizeof reason);
     key k = htc__gw_key_site(s->name);
     write_closed(gw, c->reason);
     htc_kv_request r = closed ? htc__gw_write_op(gw, &k, htc__gw_record_bytes(gw, &gw->scratch), s->closed_version)
@@ -153,6 +156,8 @@ void htc__gw_site_found(htc_gateway *gw, const htc_kv_item *item)
     site *s = site_named(gw, name);
     if (!s) /* the configuration does not name it any more */
         return;
+    if (!reason[0])
+        htc__gw_no_reason(gw, reason);
     s->closed_version = item->version;
     set_closed(gw, s, 1, reason);
 }
