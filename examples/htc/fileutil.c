@@ -144,3 +144,16 @@ htc_status write_secret(cli *c, const char *path, const char *data)
         fprintf(out.f, "%s\n", data);
     return out_close(c, &out, s);
 }
+
+char *own_directory(void)
+{
+    char    path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0)
+        return must_dup(".");
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    return must_dup(path);
+}

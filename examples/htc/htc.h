@@ -215,6 +215,7 @@ htc_status read_file(cli *c, const char *path, size_t max, char **data,
                      size_t *len);                                   /* gives, with a zero at the end */
 htc_status write_secret(cli *c, const char *path, const char *data); /* 0600, replaced as a whole */
 char      *path_join(const char *a, const char *b);                  /* gives */
+char      *own_directory(void);                                      /* of this program; gives */
 htc_status
 write_status(int why); /* what an errno of a failed write means: a full disk, a place that cannot be, our fault */
 htc_status make_dirs(cli *c, const char *path); /* as mkdir -p */

@@ -260,6 +260,23 @@ htc_status staging_script(cli *c, staging *s, const char **word)
     return status;
 }
 
+/* A program of this installation: every node has its own, and a copy from here would look for its library beside itself. */
+static int is_installed(const char *name, const char *path)
+{
+    static const char *const programs[] = { "htc", "htc-gang", "htc-fn", "htc-sim", "htc-kvd", "htc-agent", "htc-gateway", "htc-transfer" };
+    struct stat own, st;
+    int         known = 0, same = 0;
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
+        known |= strcmp(name, programs[i]) == 0;
+    if (known) {
+        char *dir = own_directory(), *full = path_join(dir, name);
+        same = stat(full, &own) == 0 && (stat(path, &st) == 0 ? own.st_dev == st.st_dev && own.st_ino == st.st_ino : !strchr(path, '/'));
+        free(full);
+        free(dir);
+    }
+    return same;
+}
+
 htc_status staging_executable(cli *c, staging *s, const char **word)
 {
     const char *w = *word;
@@ -271,6 +288,10 @@ htc_status staging_executable(cli *c, staging *s, const char **word)
         if (!runs(w))
             return cli_error(c, HTC_ENOEXEC, w, "check its name and that it is executable", "no such program");
         return check_interpreter(c, w);
+    }
+    if (is_installed(last_part(w), w)) {
+        *word = last_part(w);
+        return HTC_OK;
     }
     int local = stat(w, &st) == 0 && S_ISREG(st.st_mode);
     if (!strchr(w, '/') && !(local && runs(w))) {

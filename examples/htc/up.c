@@ -30,19 +30,6 @@ typedef struct up_options {
     uint32_t    foreground;
 } up_options;
 
-static char *own_directory(void)
-{
-    char    path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0)
-        return must_dup(".");
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash)
-        *slash = '\0';
-    return must_dup(path);
-}
-
 /* The configuration that was named, else the one in the state directory, else none. Gives an absolute path or NULL. */
 static htc_status find_config(cli *c, const up_options *o, htc_state *state, char **path)
 {

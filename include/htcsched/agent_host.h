@@ -60,7 +60,8 @@ typedef struct htc_agent_host_options {
     const char *url_ca;    /**< a file of certificates of authorities that are trusted beside the system's; NULL: none. Since: 0.2 */
     const char *url_proxy; /**< URL of the proxy to ask; NULL: none, whatever the environment says. Since: 0.2 */
     const char *gang; /**< the program htc-gang, which calls htc_agent_host_gang; absolute. A task of several nodes finds it as HYDRA_BOOTSTRAP_EXEC, by
-                           which MPICH's mpirun starts its processes on all of them. NULL: nothing is started on other nodes. Since: 0.2 */
+                           which MPICH's mpirun starts its processes on all of them. Its directory ends PATH of all
+                           tasks. NULL: nothing is started on other nodes. Since: 0.2 */
     htc_ns      stall;     /**< a task that has used no CPU time and written nothing for so long is told as stopped (HTC_EVENT_TASK_STOPPED); looked at
                                 each second; 0: none is. Tasks with processes on several nodes are not looked at. Since: 0.2 */
 } htc_agent_host_options;

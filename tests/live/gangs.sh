@@ -21,7 +21,8 @@ adapter = join
 [site.west]
 adapter = join
 END
-expect 0 "${H[@]}" up --config head.ini
+daemons_path=/usr/bin:/bin # no daemon finds the programs of the installation by its own PATH
+expect 0 env PATH=$daemons_path "${H[@]}" up --config head.ini
 printf '[agent]\norphan_after_s = 3\n' > agent.ini
 for name in east west; do
     expect 0 "$htc" keys new stranger-$name.key
@@ -33,7 +34,7 @@ for name in east west; do
     soon let_in $name || fail "$name is not enrolled: $(cat enrolled.out)"
     known() { grep -q "^host $1 current" "$dir/ring"; }
     soon known $name || fail "$name is not in the ring"
-    "$bin/htc-agent" --join "$gateway" --dir "$top/$name" --config "$PWD/agent.ini" --key $name.key --ring $name.ring --slots 2 --gpus 1 --res matlab=1 > $name.out 2>&1 &
+    PATH=$daemons_path "$bin/htc-agent" --join "$gateway" --dir "$top/$name" --config "$PWD/agent.ini" --key $name.key --ring $name.ring --slots 2 --gpus 1 --res matlab=1 > $name.out 2>&1 &
     joined+=($!)
 done
 has_slots() { [ "$(json "$("${H[@]}" agents --json)" 'v["slots"]')" = "$1" ]; }
@@ -59,12 +60,14 @@ expect 0 "${H[@]}" wait 1
 expect 0 "${H[@]}" logs 1
 [ "$(head -n 1 <<< "$out")" = 6 ] && [ "$(tail -n +2 <<< "$out" | grep -c "^$(uname -n)$")" = 6 ] || fail "cores and nodes: $out"
 
-# --- what is counted: each member takes its own, on the two nodes that have it ---
+# --- what is counted: each member takes its own, on the two nodes that have it; htc-gang is the node's own and no upload, however it is named here ---
+for gang in htc-gang "$(realpath --relative-to=. "$bin")/htc-gang"; do
 # shellcheck disable=SC2016
-expect 0 "${H[@]}" submit --wait -c 4 --node-cores 2 --gpus 1 --res matlab=1 -- "$bin/htc-gang" --all sh -c 'echo "member $HTC_GANG_MEMBER has $CUDA_VISIBLE_DEVICES"'
+expect 0 "${H[@]}" submit --wait -c 4 --node-cores 2 --gpus 1 --res matlab=1 -- "$gang" --all sh -c 'echo "member $HTC_GANG_MEMBER has $CUDA_VISIBLE_DEVICES"'
 expect 0 "${H[@]}" logs last
 [ "$(sort <<< "$out")" = "member 0 has 0
 member 1 has 0" ] || fail "GPUs of members: $out"
+done
 expect 0 "${H[@]}" agents --json
 [ "$(json "$out" 'sum(s["resources"]["gpu"]["used"] for s in v["sites"] if "gpu" in s.get("resources", {}))')" = 0 ] || fail "GPUs are still taken: $out"
 

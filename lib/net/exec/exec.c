@@ -593,6 +593,26 @@ static const char *value_in(const char *const *variables, const char *name)
     return NULL;
 }
 
+/* That of the agent; then where its programs are, so that tasks find those of the node's own installation. */
+static char *path_of_tasks(const char *path, const char *gang)
+{
+    const char *slash = gang ? strrchr(gang, '/') : NULL;
+    size_t      n = slash ? (size_t)(slash - gang) : 0, len = strlen(path);
+    char       *all = malloc(len + n + 2);
+    if (!all)
+        return NULL;
+    memcpy(all, path, len + 1);
+    for (const char *p = path; n && *p; p += strspn(p, ":")) {
+        size_t here = strcspn(p, ":");
+        if (here == n && memcmp(p, gang, n) == 0)
+            n = 0;
+        p += here;
+    }
+    if (n)
+        snprintf(all + len, n + 2, ":%.*s", (int)n, gang);
+    return all;
+}
+
 static char **copy_words(const char *const *words)
 {
     size_t n = 0;
@@ -695,7 +715,7 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         a->node = strdup(o.node ? o.node : "");
         a->site = strdup(o.site ? o.site : "");
         a->home = strdup(home ? home + 5 : "/");
-        a->path = strdup(path && path[5] ? path + 5 : "/usr/local/bin:/usr/bin:/bin");
+        a->path = path_of_tasks(path && path[5] ? path + 5 : "/usr/local/bin:/usr/bin:/bin", o.gang);
         a->env_pass = copy_passed(o.env_pass, o.environ);
         a->urls.program = o.transfer ? strdup(o.transfer) : NULL;
         a->urls.ca = strdup(o.url_ca ? o.url_ca : "");
