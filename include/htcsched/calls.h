@@ -64,7 +64,7 @@ typedef enum htc_call {
                                  stored; HTC_AGAIN: as STAGE_IN. What is stored and goes to a URL as well is sent there; stored says if that met
                                  trouble, and STAGE_OUT again sends the rest */
     HTC_CALL_TAKE_BACK = 6, /**< u64 run: if RUN was asked and it has not begun, RUN answers HTC_AGAIN now; while it is staged in what takes long may be
-                                 given up, and STAGE_IN answers HTC_ECANCELLED; while outputs are sent to URLs likewise, and STAGE_OUT
+                                 given up, and STAGE_IN answers HTC_ECANCELLED; while it is staged out nothing more is sent to URLs, and STAGE_OUT
                                 answers what is stored with that status; else nothing. No answer of its own */
     HTC_CALL_DIAL = 12,     /**< str address (unix:PATH, or tcp://[NAME@]HOST:PORT, where NAME is whose key it shows) -> u32 number of the
                                  connection: keep one to it, made again when it is lost, until HANG_UP. HTC_OK does not say that anybody is

@@ -169,7 +169,7 @@ static void bring_to(rig *r, attempt_phase phase)
 static const char *const said[ORDER_COUNT][ATTEMPT_PHASES] = {
     /*                    WAITING STAGING_IN PAUSED_IN RUNNING STAGING_OUT PAUSED_OUT ENDED RETURNED */
     [ORDER_NONE]      = { "/",    "/r",      "/",      "/o",   "/E",       "/",       "/",  "/" },
-    [ORDER_CANCEL]    = { "E/",   "b/E",     "E/",     "t/o",  "b/E",      "/",       "/",  "/" },
+    [ORDER_CANCEL]    = { "E/",   "b/E",     "E/",     "t/ob", "b/E",      "/",       "/",  "/" },
     [ORDER_WALL]      = { "/",    "/r",      "/",      "t/o",  "/E",       "/",       "/",  "/" },
     [ORDER_SUSPENDED] = { "/",    "/r",      "/",      "k/E",  "/E",       "/",       "/",  "/" },
     [ORDER_REVOKE]    = { "D/",   "b/Dc",    "Dc/",    "k/Dc", "b/Dc",     "Dc/",     "/",  "/" },
@@ -408,6 +408,53 @@ Test(attempt, sends_nothing_that_nobody_wants)
                 cr_expect(eq(int, r.t.outcome.status, HTC_ECANCELLED) && eq(u64, r.t.outcome.outputs.files, 3));
             finish(&r);
         }
+}
+
+/* An order that comes before the sending, while nothing is stored yet, or while a try to store is under way that fails: the outputs are stored,
+ * and every further try is told that they are not to be sent. */
+Test(attempt, does_not_begin_to_send_what_nobody_wants)
+{
+    static const htc_status waits[] = { HTC_AGAIN, HTC_ENOSPC, HTC_EBUSY };
+    static rig              r;
+    for (int i = 0; i < 3 * 2 * 2 * 2; i++) {
+        int under_way = i & 1, stops = i & 2, limit = i & 4;
+        begin(&r, 30 * HTC_SECOND);
+        bring_to(&r, ATTEMPT_RUNNING);
+        if (limit)
+            order(&r, ORDER_WALL); /* it was faster */
+        answer(&r, HTC_OK, NULL);
+        if (under_way)
+            order(&r, stops ? ORDER_STOP : ORDER_CANCEL);
+        answer(&r, waits[i / 8], NULL);
+        cr_assert(eq(int, r.t.phase, ATTEMPT_PAUSED_OUT));
+        if (!under_way)
+            order(&r, stops ? ORDER_STOP : ORDER_CANCEL);
+        cr_assert(eq(int, r.t.phase, ATTEMPT_PAUSED_OUT), "what it made is stored first");
+        for (int n = 0; n < 2; n++) {
+            memset(r.said, 0, sizeof r.said);
+            at(&r, htc__attempt_deadline(&r.t));
+            cr_expect(eq(str, r.said, "ob"), "case %d, try %d", i, n);
+            if (n == 0)
+                answer(&r, waits[i / 8], NULL);
+        }
+        stored(&r, HTC_ECANCELLED, 0, "nobody wants it");
+        cr_expect(eq(int, r.t.phase, stops || limit ? ATTEMPT_RETURNED : ATTEMPT_ENDED), "case %d", i);
+        finish(&r);
+    }
+}
+
+Test(attempt, that_was_cancelled_and_ended_well_sends_nothing)
+{
+    static rig r;
+    begin(&r, 0);
+    bring_to(&r, ATTEMPT_RUNNING);
+    order(&r, ORDER_CANCEL);
+    memset(r.said, 0, sizeof r.said);
+    answer(&r, HTC_OK, NULL);
+    cr_expect(eq(str, r.said, "ob"));
+    stored(&r, HTC_ECANCELLED, 0, "nobody wants it");
+    cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, HTC_ECANCELLED));
+    finish(&r);
 }
 
 /* It was faster than the order that its limit gave: what comes then is another one. */

@@ -27,7 +27,7 @@ typedef enum action {
     DROP,
     RETURN,
     NOTE, /* obeyed when the host has answered; what it fetches or sends meanwhile it may leave */
-    UNSEND, /* if outputs are stored, and sending them is all that is left: it ends here */
+    UNSEND, /* if outputs are stored, and sending them is all that is left, it ends here; else they are stored, and not sent */
     TERM, /* SIGTERM, and SIGKILL after kill_after */
     KILL
 } action;
@@ -187,6 +187,8 @@ static void stage_out(attempt_holder *h, attempt *t)
         return;
     t->phase = ATTEMPT_STAGING_OUT;
     call_of_run(h, HTC_CALL_STAGE_OUT, t);
+    if (t->unwanted) /* anew for each try: STAGE_OUT forgets that an earlier one was taken back */
+        call_of_run(h, HTC_CALL_TAKE_BACK, t);
 }
 
 /* ---- its beginning ---- */
@@ -276,8 +278,8 @@ static void end(attempt_holder *h, attempt *t)
     h->ops->ended(h, t);
 }
 
-/* Its outputs are stored, and are not sent any more. The first order stands: where that was the limit, which it was faster than, nobody has noted
- * whether a cancel or a stop came behind it. It is given back then, and whoever cancelled it knows. */
+/* Its outputs are stored, and are not sent any more. The first order stands: where that was the limit, which it was faster than, it is not noted
+ * which of cancel and stop came after it. It is given back then, and whoever cancelled it knows. */
 static void end_unsent(attempt_holder *h, attempt *t)
 {
     if (t->order != ORDER_CANCEL) {
@@ -350,9 +352,10 @@ void htc__attempt_refuse(attempt_holder *h, attempt *t, htc_status status, int f
 void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order)
 {
     action what = (action)on_order[order][t->phase];
+    t->unwanted |= order == ORDER_CANCEL || order == ORDER_STOP;
     if (order == ORDER_DRAIN)
         take_back(h, t);
-    if (what == IGNORE || (what == UNSEND && !t->sends))
+    if (what == IGNORE)
         return;
     /* The first reason stands; only a revoked attempt is nobody's, whatever else was wanted of it. */
     if (t->order == ORDER_NONE || order == ORDER_REVOKE)
@@ -364,7 +367,8 @@ void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order)
         call_of_run(h, HTC_CALL_TAKE_BACK, t); /* an input that takes hours to fetch is waited for no longer, nor an output that is sent */
         break;
     case UNSEND:
-        end_unsent(h, t);
+        if (t->sends)
+            end_unsent(h, t);
         break;
     case REPORT:
         end_by_order(h, t);
@@ -520,7 +524,7 @@ static void took_outputs(attempt_holder *h, attempt *t, htc_stored *s)
     int unsent = s->status == HTC_ECANCELLED || is_transient(s->status);
     t->sends = unsent != 0;
     t->outcome.outputs = s->outputs;
-    if (s->status == HTC_ECANCELLED || (unsent && (t->order == ORDER_CANCEL || t->order == ORDER_STOP))) {
+    if (s->status == HTC_ECANCELLED || (unsent && t->unwanted)) {
         end_unsent(h, t);
         return;
     }

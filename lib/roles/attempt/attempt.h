@@ -43,6 +43,7 @@ typedef struct attempt {
     uint8_t     started; /* its process ran, or runs */
     uint8_t     staged; /* the host has been asked for something: CLEAN is owed */
     uint8_t     sends;  /* its outputs are stored, and some have not come to their URLs yet */
+    uint8_t     unwanted; /* ORDER_CANCEL or ORDER_STOP has come, first or later: its outputs are stored, and not sent */
     uint32_t    compat;
     uint32_t    cores; /* slots that it takes; at least 1 */
     uint32_t    tries; /* of the staging under way */
