@@ -155,7 +155,7 @@ typedef enum htc_call {
     HTC_CALL_CONTENT_FETCH = 42,  /**< to a host that has joined, which asks the gateway for what it lacks: str user, u8 spoilt (1: what is there under one
                                       of the hashes is another content), and so many times a name that nobody else's has, hash, u64 size -> HTC_OK: that user's tasks find these uploads there. HTC_ENOTFOUND, HTC_ENOSPC, HTC_EIO. Since: 0.2 */
     HTC_CALL_CONTENT_SUM = 57,    /**< -> u64 number, and for each user who has uploads here: str user, u64 number, u64 bytes, u64 bytes of unfinished ones,
-                                      as BLOB_WRITE has them; counted anew. Since: 0.2 */
+                                      as BLOB_WRITE has them; counted anew. With str user only that one's, as they are known, after 0. Since: 0.2 */
     HTC_CALL_DISK_USE = 38,   /**< u64 job, if it is not 0 str user, hashes -> u64 bytes, u64 files of its outputs; then of each upload that is there its hash and u64
                                    size. Job 0 -> u64 bytes, u64 files of all outputs, of all uploads, of unfinished ones */
     HTC_CALL_MAIL = 43,        /**< str to (addresses with commas between them), str subject, bytes text -> HTC_OK: a command has taken it.

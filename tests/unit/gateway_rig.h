@@ -59,6 +59,7 @@ typedef struct rig {
     struct {   /* what ann's uploads come to, as her host knows it */
         int      counted; /* it is told */
         uint64_t number, stored, unfinished;
+        uint32_t break_next; /* the next piece is not what was announced: its upload is forgotten */
     } uploads;
     uint32_t   mails;  /* that the host was asked to send, the last to whom and about what, */
     char       mail_to[300], mail_subject[256], mail_text[2048];
@@ -194,6 +195,11 @@ static inline htc_status rig_upload(rig *r, htc_bytes body, htc_buf *b)
     htc_get_raw(&in, 32);
     uint64_t size = htc_get_u64(&in), offset = htc_get_u64(&in), len = htc_get_bytes(&in).len;
     uint64_t most = htc_reader_left(&in) ? htc_get_u64(&in) : UINT64_MAX, taken = r->uploads.stored + r->uploads.unfinished;
+    if (r->uploads.break_next) {
+        r->uploads.break_next = 0;
+        r->uploads.unfinished -= size;
+        return HTC_EINPUT;
+    }
     if (offset == 0 && (taken > most || size > most - taken)) {
         char text[64];
         snprintf(text, sizeof text, "%llu bytes are left", (unsigned long long)(taken < most ? most - taken : 0));
@@ -323,7 +329,7 @@ static void rig_call(rig *r, const htc_effect *e)
         break;
     }
     case HTC_CALL_CONTENT_SUM:
-        htc_put_u64(&b, ++r->uploads.number);
+        htc_put_u64(&b, htc_reader_left(&in) ? 0 : ++r->uploads.number); /* of one user: nothing is said of others */
         htc_put_str(&b, "ann");
         rig_put_uploads(r, &b);
         rig_answer(r, e, r->uploads.counted ? HTC_OK : HTC_EUNSUPPORTED, &b);

@@ -18,24 +18,29 @@
 #include "net/files/files.h"
 #include "roles/runtime/apart.h"
 #include "htcsched/calls.h"
+#include "net/gateway/gateway_private.h"
 #include "roles/runtime/agent_wire.h"
 
 #define CALLS_MAX 128
 
-typedef struct play {
+typedef struct play play;
+
+struct play {
     char       dir[128], agent[200];
     htc_buf    bodies[CALLS_MAX];
     uint32_t   ops[CALLS_MAX], count, next, answered;
+    void (*acts[CALLS_MAX])(play *p); /* instead of a call */
     int        at_once; /* all calls in the first step */
     uint32_t   wait_events;
     uint64_t   uploads_max;
+    htc_gateway_host *host;
     htc_status status[CALLS_MAX];
     char       text[CALLS_MAX][300];
     size_t     len[CALLS_MAX];
     /* events */
     uint32_t   exits, stops, exit_pid;
     char       exit_how[64];
-} play;
+};
 
 static htc_buf *add(play *p, uint32_t op)
 {
@@ -43,6 +48,12 @@ static htc_buf *add(play *p, uint32_t op)
     htc_buf_init(b, NULL, 0);
     p->ops[p->count++] = op;
     return b;
+}
+
+static void act(play *p, void (*what)(play *p))
+{
+    p->acts[p->count] = what;
+    add(p, 0);
 }
 
 static uint32_t pid_of(htc_bytes handle)
@@ -56,10 +67,26 @@ static int answered(uint32_t op)
     return op != HTC_CALL_KILL_AGENT && op != HTC_CALL_DROP_OUTPUT && op != HTC_CALL_JOB_PLACE;
 }
 
+/* So much time passes for uploads. */
+static void let_pass(htc_gateway_host *g, htc_ns span)
+{
+    pthread_mutex_lock(&g->blobs);
+    for (htc__upload *u = g->uploads; u; u = u->next)
+        u->at -= span;
+    for (htc__stored *s = g->stored; s; s = s->next)
+        s->counted -= span;
+    pthread_mutex_unlock(&g->blobs);
+}
+
 static void go_on(play *p, htc_output *out)
 {
     while (p->next < p->count && (p->at_once || p->answered == p->next)) {
         uint32_t i = p->next++;
+        if (p->acts[i]) {
+            p->acts[i](p);
+            p->answered++;
+            continue;
+        }
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = p->ops[i], .tag = i, .body = htc_buf_bytes(&p->bodies[i]) });
         if (!answered(p->ops[i]))
             p->answered++;
@@ -123,6 +150,7 @@ static void play_run(play *p)
     htc_error         e = { 0 };
     cr_assert(eq(int, htc_host_create(NULL, NULL, &h), HTC_OK));
     cr_assert(eq(int, htc_gateway_host_create(NULL, h, &o, &g, &e), HTC_OK), "%s", e.text);
+    p->host = g;
     cr_expect(eq(int, htc_host_run(h, &ops, p), HTC_OK));
     htc_host_destroy(h);
     htc_gateway_host_destroy(g);
@@ -495,6 +523,81 @@ Test(gateway_host, sums_up_uploads_of_a_user_and_bounds_them)
     add(&p, HTC_CALL_CONTENT_SUM);
     play_run(&p);
     expect_sums(&p, 0, 8, 0);
+    htc__remove_tree(p.dir);
+}
+
+static void wait_half_a_minute(play *p)
+{
+    let_pass(p->host, 30 * HTC_SECOND);
+}
+
+static void wait_a_minute(play *p)
+{
+    let_pass(p->host, 61 * HTC_SECOND);
+}
+
+static void remove_by_hand(play *p)
+{
+    char    hex[65], path[300];
+    uint8_t hash[32];
+    htc_content_hash(htc_bytes_of("abcd"), hash);
+    htc_content_hex(hash, hex);
+    snprintf(path, sizeof path, "%s/data/blobs/ann/%s", p->dir, hex);
+    cr_expect(eq(int, unlink(path), 0));
+}
+
+/* Who is at the limit may be refused again and again. Others wait while all of its uploads are counted: for that at most once in 30 s. */
+Test(gateway_host, counts_uploads_seldom_for_refusals)
+{
+    play    p;
+    uint8_t hash[2][32];
+    char    hex[65], path[300];
+    play_open(&p);
+    for (int i = 0; i < 2; i++)
+        htc_content_hash(htc_bytes_of(i ? "efgh" : "abcd"), hash[i]);
+    htc_content_hex(hash[0], hex);
+    snprintf(path, sizeof path, "%s/data/blobs/ann", p.dir);
+    put_file(path, hex, "abcd");
+    piece_of_quota(&p, hash[1], 4, 0, "ef", 6);
+    act(&p, remove_by_hand);
+    piece_of_quota(&p, hash[1], 4, 0, "ef", 6);
+    act(&p, wait_half_a_minute);
+    piece_of_quota(&p, hash[1], 4, 0, "ef", 6);
+    play_run(&p);
+    for (uint32_t i = 0; i <= 2; i += 2) {
+        cr_expect(eq(int, p.status[i], HTC_EDENIED), "call %u", i);
+        cr_expect(strncmp(p.text[i], "2 bytes are left", 16) == 0, "call %u: %s", i, p.text[i]);
+    }
+    cr_expect(eq(int, p.status[4], HTC_OK), "%s", p.text[4]);
+    htc__remove_tree(p.dir);
+}
+
+/* An upload that nobody goes on with yields to the next one of its user, and to nobody else's before all room is taken. */
+Test(gateway_host, an_upload_that_broke_off_yields_to_its_user)
+{
+    play    p;
+    uint8_t hash[2][32];
+    play_open(&p);
+    for (uint8_t i = 0; i < 2; i++)
+        memset(hash[i], i + 1, 32);
+    piece_of_quota(&p, hash[0], 6, 0, "ab", 10);
+    piece_of_quota(&p, hash[1], 6, 0, "cd", 10); /* no room beside it */
+    add(&p, HTC_CALL_CONTENT_SUM);
+    htc_put_str(&p.bodies[2], "ann");
+    act(&p, wait_a_minute);
+    piece_of_quota(&p, hash[1], 6, 0, "cd", 10);
+    piece(&p, hash[0], 6, 2, "ab"); /* it is forgotten */
+    play_run(&p);
+    cr_expect(eq(int, p.status[0], HTC_OK) && eq(int, p.status[1], HTC_EDENIED) && eq(int, p.status[4], HTC_OK) && eq(int, p.status[5], HTC_EINPUT), "%s", p.text[4]);
+    cr_expect(strncmp(p.text[1], "4 bytes are left", 16) == 0, "%s", p.text[1]);
+    cr_expect(eq(int, p.status[2], HTC_OK));
+    htc_reader r = htc_reader_of((htc_bytes){ p.text[2], p.len[2] });
+    char       user[64];
+    cr_expect(eq(u64, htc_get_u64(&r), 0), "nothing is said of other users");
+    htc_get_str(&r, user, sizeof user);
+    cr_expect(eq(str, user, "ann"));
+    cr_expect(htc_get_u64(&r) > 0 && htc_get_u64(&r) == 0 && htc_get_u64(&r) == 6 && htc_reader_done(&r) == HTC_OK);
+    expect_sums(&p, 4, 0, 6);
     htc__remove_tree(p.dir);
 }
 

@@ -235,6 +235,22 @@ Test(gateway_quotas, of_bytes_count_uploads)
     cr_expect(eq(str, (char *)(uintptr_t)upload(3, 5000, 0, 10), ""), "without a quota any upload is taken");
 }
 
+/* The host forgets an upload with a piece that is not what was announced: its room is shown as free at once, not after the next sweep. */
+Test(gateway_quotas, of_bytes_show_what_an_upload_that_failed_gives_back)
+{
+    r.uploads.counted = 1;
+    ok("{\"op\":\"quota\",\"name\":\"ann\",\"bytes\":1000}");
+    cr_expect(eq(str, (char *)(uintptr_t)upload(1, 400, 0, 100), ""));
+    cr_expect(eq(str, (char *)(uintptr_t)upload(2, 300, 0, 100), ""));
+    cr_expect(user_number("ann", "quota.bytes.used") == 700);
+    r.uploads.break_next = 1;
+    cr_expect(strstr(upload(1, 400, 100, 300), "HTC_EINPUT: the upload was refused"));
+    cr_expect(user_number("ann", "quota.bytes.used") == 300, "%g", user_number("ann", "quota.bytes.used"));
+    r.uploads.unfinished = 0; /* the other one was idle, and its user needs the room */
+    cr_expect(strstr(upload(3, 1001, 0, 100), "HTC_EDENIED"));
+    cr_expect(user_number("ann", "quota.bytes.used") == 0, "%g", user_number("ann", "quota.bytes.used"));
+}
+
 /* Uploads that have begun may break off: no result goes for them. */
 Test(gateway_quotas, of_bytes_keep_no_room_for_what_was_only_announced)
 {

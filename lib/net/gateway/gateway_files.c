@@ -66,7 +66,7 @@ static int is_stored(const upload *u, struct stat *st)
 /* --- unfinished ones: what they may come to is bounded; blobs is held --- */
 
 #define UPLOAD_IDLE   (3600 * HTC_SECOND) /* one that nobody went on with for so long is forgotten, */
-#define UPLOAD_YIELDS (60 * HTC_SECOND)   /* and after this when others need the room */
+#define UPLOAD_YIELDS (60 * HTC_SECOND)   /* and after this when others need the room, or its user does */
 #define UPLOADS_AT_ONCE 1024
 
 static htc__upload **upload_of(htc_gateway_host *g, const upload *u)
@@ -88,20 +88,24 @@ static void upload_drop(htc_gateway_host *g, htc__upload **at)
     free(u);
 }
 
-static void uploads_drop_idle(htc_gateway_host *g, htc_ns idle)
+/* Of that user, or NULL: of all. 1: there were some. */
+static int uploads_drop_idle(htc_gateway_host *g, const char *user, htc_ns idle)
 {
     htc_ns now = htc_host_now();
+    int    some = 0;
     for (htc__upload **at = &g->uploads; *at;)
-        if (now - (*at)->at > idle)
+        if (now - (*at)->at > idle && (!user || strcmp((*at)->user, user) == 0)) {
             upload_drop(g, at);
-        else
+            some = 1;
+        } else
             at = &(*at)->next;
+    return some;
 }
 
 void htc__uploads_forget(htc_gateway_host *g)
 {
     pthread_mutex_lock(&g->blobs);
-    uploads_drop_idle(g, UPLOAD_IDLE);
+    uploads_drop_idle(g, NULL, UPLOAD_IDLE);
     pthread_mutex_unlock(&g->blobs);
 }
 
@@ -144,7 +148,7 @@ static htc_status upload_admit(htc__job *j, const upload *u)
     if (*at)
         upload_drop(g, at);
     if (!has_room(g, u->size, &held)) {
-        uploads_drop_idle(g, UPLOAD_YIELDS);
+        uploads_drop_idle(g, NULL, UPLOAD_YIELDS);
         if (!has_room(g, u->size, &held)) {
             SAY(j, "unfinished uploads hold %" PRIu64 " of at most %" PRIu64 " bytes (data.uploads_max), and this one has %" PRIu64,
                 held, g->uploads_max, u->size);
@@ -152,6 +156,8 @@ static htc_status upload_admit(htc__job *j, const upload *u)
         }
     }
     htc_status status = htc__stored_room(j, u->user, u->size, u->most);
+    if (status == HTC_EDENIED && uploads_drop_idle(g, u->user, UPLOAD_YIELDS)) /* what broke off costs its user nothing for long */
+        status = htc__stored_room(j, u->user, u->size, u->most);
     if (status != HTC_OK)
         return status;
     htc__upload *begun = calloc(1, sizeof *begun);

@@ -29,7 +29,8 @@ typedef struct htc__upload {
 typedef struct htc__stored {
     char                user[64];
     uint64_t            bytes;
-    int                 known; /* they were counted */
+    int                 known; /* they were counted, */
+    htc_ns              counted; /* then last */
     struct htc__stored *next;
 } htc__stored;
 

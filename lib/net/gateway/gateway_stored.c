@@ -2,7 +2,7 @@
  *
  * A directory is counted once, when it is asked for first; then each upload that is stored or swept is added or taken away. It is counted anew
  * before an upload is refused, and for CONTENT_SUM, as a gateway asks that begins to serve: another gateway, or the user, may have
- * changed it. */
+ * changed it. All other uploads wait meanwhile, so that a refusal counts at most once in COUNT_EVERY. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "net/gateway/gateway_private.h"
+
+#define COUNT_EVERY (30 * HTC_SECOND)
 
 static htc__stored *stored_of(htc_gateway_host *g, const char *user)
 {
@@ -37,6 +39,7 @@ static void count_anew(const htc_gateway_host *g, htc__stored *s)
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     s->bytes = 0;
     s->known = 1;
+    s->counted = htc_host_now();
     while (d && (e = readdir(d)))
         if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             s->bytes += (uint64_t)st.st_size;
@@ -67,7 +70,7 @@ htc_status htc__stored_room(htc__job *j, const char *user, uint64_t size, uint64
     htc__stored      *s = most == UINT64_MAX ? NULL : stored_of(g, user);
     if (!s)
         return most == UINT64_MAX ? HTC_OK : HTC_ENOMEM;
-    if (!s->known || left_of(g, s, most) < size)
+    if (!s->known || (left_of(g, s, most) < size && htc_host_now() - s->counted >= COUNT_EVERY))
         count_anew(g, s);
     if (left_of(g, s, most) >= size)
         return HTC_OK;
@@ -128,12 +131,27 @@ static htc_status note_users(htc_gateway_host *g)
     return status;
 }
 
+/* What is known of one user. */
+static htc_status sum_of(htc__job *j, htc_reader *r)
+{
+    char user[64];
+    htc_get_str(r, user, sizeof user);
+    if (htc_reader_done(r) != HTC_OK || !htc__content_user_ok(user))
+        return HTC_EPROTO;
+    htc_put_u64(&j->answer, 0);
+    htc_put_str(&j->answer, user);
+    pthread_mutex_lock(&j->gateway->blobs);
+    htc_status status = htc__stored_tell(j, user);
+    pthread_mutex_unlock(&j->gateway->blobs);
+    return status;
+}
+
 /* One user at a time, so that uploads go on. Entries are added at the front and never removed. */
 htc_status htc__stored_sum(htc__job *j, htc_reader *r)
 {
     htc_gateway_host *g = j->gateway;
-    if (htc_reader_done(r) != HTC_OK)
-        return HTC_EPROTO;
+    if (htc_reader_left(r))
+        return sum_of(j, r);
     pthread_mutex_lock(&g->blobs);
     htc_put_u64(&j->answer, ++g->told);
     pthread_mutex_unlock(&g->blobs);

@@ -228,6 +228,8 @@ static void piece_written(void *role, void *ctx, htc_status status, htc_bytes bo
     htc_gateway *gw = role;
     request   *q = ctx;
     htc_reader sums = htc_reader_of(body);
+    if (status != HTC_OK)
+        htc__gw_uploads_ask(gw, q->user);
     if (status == HTC_OK) {
         htc__gw_uploads_are(q->user, &sums);
         htc__gw_req_answer(gw, q, json_object());

@@ -100,6 +100,14 @@ static void sum_up(htc_gateway *gw)
     htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_SUM, (htc_bytes){ 0 }, summed, NULL);
 }
 
+/* A piece of that user's has failed: the host may have forgotten the upload, and what it was announced with is free. */
+void htc__gw_uploads_ask(htc_gateway *gw, const user *u)
+{
+    htc_buf_clear(&gw->scratch);
+    htc_put_str(&gw->scratch, u->name);
+    htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_SUM, htc_buf_bytes(&gw->scratch), summed, NULL);
+}
+
 /* ---- uploads of before they had owners ---- */
 
 /* Once, when the gateway begins and its host has such: the owner of each job that names some has these, then the rest goes. */

@@ -764,6 +764,7 @@ void     htc__gw_removals_free(htc_gateway *gw);
 void htc__gw_content_find(htc_bytes document, htc_buf *hashes); /* appended, sorted, each once */
 void htc__gw_content_begin(htc_gateway *gw);                    /* it serves from now on */
 void htc__gw_uploads_are(user *u, htc_reader *sums);            /* u64 number, u64 bytes, u64 of unfinished ones; not what is older, nor what is not whole */
+void htc__gw_uploads_ask(htc_gateway *gw, const user *u);       /* the host may have forgotten one that has begun */
 void htc__gw_content_look(htc_gateway *gw);                     /* is it time to remove what no job names? */
 
 /* content_sites.c */
