@@ -243,6 +243,57 @@ Test(gateway_report, waits_begin_when_a_task_could)
 
 /* ---- what is stored ---- */
 
+/* Sums of years may have more pairs than rows: sites are given up, and what each project has used stays right, for its quota. */
+Test(gateway_report, the_sum_of_each_project_stays_right)
+{
+    day_usage l = { .day = 20000 }, back = { 0 };
+    char      at[20], name[20];
+    htc_buf   b;
+    htc_buf_init(&b, NULL, 0);
+    for (int i = 0; i < 100 * 100; i++) { /* a new project each hundredth time */
+        snprintf(at, sizeof at, "s%d", i % 100);
+        snprintf(name, sizeof name, i / 100 ? "p%d" : "", i / 100);
+        cr_assert(htc__day_add(&l, NULL, at, name, &(day_sums){ .core_ns = 7, .done = 1 }) == HTC_OK);
+        cr_assert(l.n <= DAY_ROWS_MAX);
+    }
+    htc__day_write(&b, &l);
+    cr_assert(htc__day_read(&back, NULL, htc_buf_bytes(&b)) == HTC_OK);
+    for (int i = 0; i < 100; i++) {
+        day_sums sum = { 0 };
+        snprintf(name, sizeof name, i ? "p%d" : "", i);
+        for (uint32_t k = 0; k < back.n; k++)
+            if (strcmp(back.rows[k].project, name) == 0)
+                htc__day_sum(&sum, &back.rows[k].sums);
+        cr_expect(sum.core_ns == 700 && sum.done == 100, "project %d: %llu", i, (unsigned long long)sum.core_ns);
+    }
+    htc__day_free(&l, NULL);
+    htc__day_free(&back, NULL);
+    htc_buf_free(&b);
+}
+
+/* One of before, in which projects were given up: sites are given up for those that come. */
+Test(gateway_report, a_day_that_is_full_takes_the_next_project)
+{
+    day_usage l = { .day = 20000 };
+    char      name[20];
+    uint64_t  sum = 0;
+    cr_assert(htc__day_add(&l, NULL, "s1", "old", &(day_sums){ .core_ns = 1 }) == HTC_OK);
+    for (uint32_t i = 1; i + 2 < DAY_ROWS_MAX; i++) {
+        snprintf(name, sizeof name, "p%u", i);
+        cr_assert(htc__day_add(&l, NULL, "s1", name, &(day_sums){ .core_ns = 1 }) == HTC_OK);
+    }
+    cr_assert(htc__day_add(&l, NULL, "s2", "old", &(day_sums){ .core_ns = 1 }) == HTC_OK);
+    cr_assert(htc__day_add(&l, NULL, "s2", "p1", &(day_sums){ .core_ns = 1 }) == HTC_OK);
+    cr_assert(htc__day_add(&l, NULL, "*", "*", &(day_sums){ .core_ns = 1 }) == HTC_OK);
+    for (int i = 0; i < 3; i++)
+        cr_assert(htc__day_add(&l, NULL, "s1", "new", &(day_sums){ .core_ns = 1 }) == HTC_OK);
+    cr_expect(l.n <= DAY_ROWS_MAX && strcmp(l.rows[0].project, "old") == 0 && strcmp(l.rows[0].site, "*") == 0);
+    for (uint32_t i = 0; i < l.n; i++)
+        sum += strcmp(l.rows[i].project, "new") == 0 || strcmp(l.rows[i].project, "old") == 0 ? l.rows[i].sums.core_ns : 0;
+    cr_expect(eq(u64, sum, 5));
+    htc__day_free(&l, NULL);
+}
+
 Test(gateway_report, a_day_reads_back_and_is_bounded)
 {
     day_usage l = { .day = 20000 }, back = { 0 };

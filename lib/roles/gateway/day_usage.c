@@ -26,13 +26,50 @@ static day_row *row_of(const day_usage *l, const char *site, const char *project
     return NULL;
 }
 
+static day_row *row_of_project(const day_usage *l, uint32_t from, const char *project)
+{
+    for (uint32_t i = from; i < l->n; i++)
+        if (strcmp(l->rows[i].project, project) == 0)
+            return &l->rows[i];
+    return NULL;
+}
+
+/* Two rows of one project become one. 0: there are no such two. */
+static int join_two(day_usage *l)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        day_row *other = row_of_project(l, i + 1, l->rows[i].project);
+        if (!other)
+            continue;
+        strcpy(l->rows[i].site, "*");
+        htc__day_sum(&l->rows[i].sums, &other->sums);
+        *other = l->rows[--l->n];
+        return 1;
+    }
+    return 0;
+}
+
+/* Where the next pair of that project is counted in a full one. NULL: in a new row, of *site and *project. */
+static day_row *make_room(day_usage *l, const char **site, const char **project)
+{
+    day_row *row = row_of(l, "*", *project);
+    int      of_all = strcmp(*project, "*") == 0;
+    if (!row && !of_all && (row = row_of_project(l, 0, *project)) != NULL)
+        strcpy(row->site, "*");
+    if (row)
+        return row;
+    while (!of_all && l->n >= DAY_ROWS_MAX && join_two(l))
+        ;
+    if (l->n >= DAY_ROWS_MAX)
+        *site = *project = "*";
+    return row_of(l, *site, *project);
+}
+
 htc_status htc__day_add(day_usage *l, const htc_env *env, const char *site, const char *project, const day_sums *more)
 {
     day_row *row = row_of(l, site, project);
-    if (!row && l->n >= DAY_ROWS_MAX) {
-        site = project = "*";
-        row = row_of(l, site, project);
-    }
+    if (!row && l->n >= DAY_ROWS_MAX)
+        row = make_room(l, &site, &project);
     if (!row && l->n == l->cap) {
         uint32_t    cap = l->cap ? l->cap * 2 : 4;
         day_row *rows = htc__resize(env, l->rows, l->cap * sizeof *rows, cap * sizeof *rows);

@@ -1,7 +1,8 @@
 /* What one user has used on one day, by site and project: pure. Days are whole ones of UTC since 1970.
  *
- * A day is one record of the store, bounded: beyond DAY_ROWS_MAX pairs of site and project what comes is counted in one row
- * of its own, "*" and "*". */
+ * A day is one record of the store, bounded. Beyond DAY_ROWS_MAX pairs of site and project sites are given up first: what a project has used at
+ * several is one row, of site "*". So the sum of each project stays right, which its quota is held against. What comes beyond so many projects
+ * is counted in one row of its own, "*" and "*". */
 #ifndef HTC_ROLES_GATEWAY_DAY_USAGE_H
 #define HTC_ROLES_GATEWAY_DAY_USAGE_H
 
@@ -31,7 +32,7 @@ typedef struct day_usage {
 } day_usage;
 
 void       htc__day_sum(day_sums *to, const day_sums *more);
-/* HTC_OK or HTC_ENOMEM, and then nothing has changed. Cost: O(rows). */
+/* HTC_OK or HTC_ENOMEM, and then nothing has changed. Cost: O(rows), in a full one up to their square. */
 htc_status htc__day_add(day_usage *l, const htc_env *env, const char *site, const char *project, const day_sums *more);
 void       htc__day_free(day_usage *l, const htc_env *env);
 void       htc__day_write(htc_buf *b, const day_usage *l); /* b is cleared first */
