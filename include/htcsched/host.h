@@ -39,7 +39,7 @@ typedef struct htc_host_options {
     size_t   output_bytes_max; /**< waiting to go out on one connection, then it is closed; 0: 64 MiB */
     size_t   output_bytes_low; /**< above this nothing more is read from an incoming connection; 0: 4 MiB */
     htc_ns   handshake_ns;     /**< an incoming connection not welcomed by then is closed; 0: 30 s */
-    htc_ns   redial_ns;        /**< pause before a lost connection is dialled again, doubled, with jitter; 0: 20 ms */
+    htc_ns   redial_ns;        /**< pause before a lost connection is dialled again, doubled, with jitter, while none lasts redial_max_ns; 0: 20 ms */
     htc_ns   redial_max_ns;    /**< the longest such pause; 0: 2 s */
     uint32_t handle_signals;   /**< 1: SIGTERM and SIGINT become HTC_IN_EVENT 64, status HTC_OK: end when work is done; once
                                     more HTC_EKILLED: end at once. For one host a process */

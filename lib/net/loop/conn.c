@@ -48,6 +48,8 @@ void htc__conn_tell_opened(htc__conn *c)
         put_identity(&body, c);
     assert(!c->told && c->state == CONN_OPEN); /* the machine hears OPENED and CLOSED in turn */
     c->told = 1;
+    if (c->dialled)
+        c->opened_at = htc_host_now();
     if (body.status == HTC_OK)
         htc__conn_tell(c, HTC_IN_OPENED, HTC_OK, 0, htc_buf_bytes(&body));
     else
@@ -156,7 +158,6 @@ static void remove_from_table(htc__conn *c)
     }
 }
 
-/* The socket is gone: forget it, tell the machine, and either wait for the next try or end. */
 /* Nobody names it any more; its memory goes when the step is over. */
 static void bury(htc__conn *c)
 {
@@ -167,6 +168,28 @@ static void bury(htc__conn *c)
     h->dead = c;
 }
 
+/* Of several addresses, which are dialled in turn. */
+static int has_turns(const htc__conn *c)
+{
+    return c->secure && strchr(c->secure->addresses, ',') != NULL;
+}
+
+static htc_ns longer(const htc__conn *c)
+{
+    return c->pause * 2 > c->host->options.redial_max_ns ? c->host->options.redial_max_ns : c->pause * 2;
+}
+
+/* Short again after a connection that has lasted. Who is not let in, or is sent away, is told so at once, after a handshake or in a message of its
+ * own. Of several addresses one may send us to the other for a while. */
+static htc_ns next_pause(const htc__conn *c, htc_status why)
+{
+    int    turns = has_turns(c);
+    int    lasted = c->told && why != HTC_EDENIED && (turns ? htc__secure_spoke(c) : htc_host_now() - c->opened_at >= c->host->options.redial_max_ns);
+    htc_ns pause = lasted ? c->host->options.redial_ns : longer(c);
+    return turns && pause < TURN_PAUSE ? TURN_PAUSE : pause;
+}
+
+/* The socket is gone: forget it, tell the machine, and either wait for the next try or end. */
 void htc__conn_drop(htc__conn *c, htc_status why)
 {
     htc_host *h = c->host;
@@ -176,15 +199,12 @@ void htc__conn_drop(htc__conn *c, htc_status why)
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
-    if (c->secure) {
+    if (c->dialled)
+        c->pause = next_pause(c, why);
+    if (c->secure)
         htc__secure_gone(c);
-        if (c->dialled && (!c->told || why == HTC_EDENIED)) /* nobody there, or not the one who should be, or we are not let in */
-            c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
-        if (c->dialled && strchr(c->secure->addresses, ',')) {
-            (void)htc__secure_turn(c->secure);
-            c->pause = c->pause < TURN_PAUSE ? TURN_PAUSE : c->pause; /* of two, one may send us to the other for a while */
-        }
-    }
+    if (c->dialled && has_turns(c))
+        (void)htc__secure_turn(c->secure);
     htc__stream_gone(c);
     htc__output_note(c, 0);
     htc_buf_free(&c->in);
@@ -395,7 +415,7 @@ static void dial(htc__conn *c)
         fd = -1;
     }
     if (fd < 0) {
-        c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
+        c->pause = longer(c);
         htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
         htc__conn_tell_refused(c, why);
         return;
@@ -559,8 +579,6 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
         return;
     if (c->in.len > 0)
         take_kept(c);
-    if (c->dialled && c->state == CONN_OPEN && (!c->secure || htc__secure_spoke(c)))
-        c->pause = c->host->options.redial_ns; /* it speaks: the next loss begins with short pauses again */
     if (how == 0 && (c->state == CONN_OPEN || c->state == CONN_SHAKE))
         htc__conn_drop(c, HTC_ECLOSED);
     set_interest(c);

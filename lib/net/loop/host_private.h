@@ -132,6 +132,7 @@ struct htc__conn {
     htc_status       why;
     char            *path;       /* dialled */
     htc_ns           pause;      /* before the next try */
+    htc_ns           opened_at;  /* dialled */
     const char      *token;      /* of its listener */
     htc__secure     *secure;     /* through a secure channel; NULL: as it is */
     htc__conn       *next_dead;

@@ -278,7 +278,8 @@ static htc_status until_told(htc__native *c, htc_ns end, htc_kv_result *result, 
             if (c->links[i].out.status != HTC_OK)
                 status = htc__native_hang_up(&c->links[i]);
         if (result ? htc_kv_client_next(c->client, result) : htc_kv_client_event(c->client, event)) {
-            htc__native_answered(c);
+            if (htc_kv_client_connected(c->client)) /* what was given up says nothing of the other side */
+                htc__native_answered(c);
             return status;
         }
         if (!first && htc_host_now() >= end)
