@@ -179,6 +179,9 @@ static void step(htc_input in)
             say_message(e.body);
         } else if (e.kind == HTC_OUT_CALL) {
             say_call(&e);
+        } else if (e.kind == HTC_OUT_CLOSE) {
+            cr_assert(eq(u32, e.peer, GATEWAY));
+            say("close %s", htc_status_name(e.status));
         } else if (e.kind == HTC_OUT_STOP) {
             say("stop %s", htc_status_name(e.status));
             stopped = 1;
@@ -511,7 +514,9 @@ Test(agent, repeats_a_result_until_the_verdict)
 Test(agent, ends_a_task_at_its_wall_time_limit)
 {
     create_running((htc_agent_options){ 0 }, 1, 3600 * MS);
-    wait_until(now + 20000 * MS);
+    wait_until(now + 10000 * MS);
+    hear_answer(2, 0, -1, -1);
+    wait_until(now + 10000 * MS);
     ends(1, HTC_ESIGNAL, 0, 9);
     stored(1);
     expect("[1003600] call SIGNAL 1 15 HTC_EWALLTIME\n"
@@ -788,14 +793,22 @@ Test(agent, registers_again_after_it_was_stalled)
     expect("[1060000] send PULL 2 want 127\n");
 }
 
-Test(agent, registers_again_when_the_gateway_is_silent)
+/* A gateway that takes connections and says nothing: one connection after another, each early enough to be heard on before this agent is thought lost. */
+Test(agent, connects_again_when_the_gateway_is_silent)
 {
     create_running((htc_agent_options){ 0 }, 1, 0);
-    wait_until(now + 32 * HTC_SECOND);
+    wait_until(now + 21 * HTC_SECOND);
     expect("[1010000] send HEARTBEAT 2 grant 1 1.0/1r\n"
-           "[1020000] send HEARTBEAT 3 grant 1 1.0/1r\n"
-           "[1030000] send AGENT_HELLO grant 1 1.0/1r\n"
-           "[1031000] send AGENT_HELLO grant 1 1.0/1r\n");
+           "[1020000] close HTC_ETIMEDOUT\n");
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ETIMEDOUT });
+    open_connection();
+    forget();
+    wait_until(now + 20 * HTC_SECOND);
+    expect("[1022000] send AGENT_HELLO grant 1 1.0/1r\n"
+           "[1024000] send AGENT_HELLO grant 1 1.0/1r\n"
+           "[1028000] send AGENT_HELLO grant 1 1.0/1r\n"
+           "[1036000] send AGENT_HELLO grant 1 1.0/1r\n"
+           "[1041000] close HTC_ETIMEDOUT\n");
 }
 
 /* Written off: what was never reported is dropped, what was may be committed and keeps its outputs. */

@@ -176,6 +176,18 @@ Test(joined, launches_and_tells_of_the_end)
     cr_expect(eq(u32, said()->count, 0));
 }
 
+/* Half way between the first answer that did not come and the moment at which the gateway gives it up. */
+Test(joined, connects_again_before_it_is_thought_lost)
+{
+    open_and_enter();
+    now += 2 * HTC_SECOND - 1;
+    step((htc_input){ .kind = HTC_IN_TIMEOUT });
+    cr_expect(eq(u32, effect(HTC_OUT_CLOSE, 0).kind, 0));
+    now += 1;
+    step((htc_input){ .kind = HTC_IN_TIMEOUT });
+    cr_expect(eq(u32, effect(HTC_OUT_CLOSE, 0).kind, HTC_OUT_CLOSE) && eq(u32, effect(HTC_OUT_CLOSE, 0).peer, GATEWAY));
+}
+
 Test(joined, lists_its_agents_on_each_connection)
 {
     open_and_enter();

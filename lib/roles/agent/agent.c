@@ -8,8 +8,8 @@
  *                                                AGENT_WELCOME not ok                  ending (drops everything)
  *   serving      registered                      a slot is free: PULL                  serving
  *                                                GRANT EXIT and nothing held           left
- *                                                nothing heard for lost_after, or it
- *                                                was itself stalled for so long        greeting (starts nothing new)
+ *                                                stalled itself for lost_after         greeting (starts nothing new)
+ *   both         connected                       nothing heard for too long            apart (closes the connection)
  *                                                DRAIN, SHUTDOWN, disk full            ending (finishes what runs)
  *                                                STOP                                  ending (kills what runs)
  *   ending       nothing new may begin           DRAIN off                             serving
@@ -201,6 +201,7 @@ static void greet(htc_agent *a)
 static void opened(htc_agent *a)
 {
     a->connected = 1;
+    a->opened_at = a->holder.now;
     a->gateway_speaks = 0;
     htc_wire_hello_machine(&a->buf, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION, &a->machine);
     htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = a->peer, .body = htc_buf_bytes(&a->buf) });
@@ -223,10 +224,13 @@ static void notice_stall(htc_agent *a, htc_ns deadline)
         greet(a);
 }
 
-/* The gateway says nothing but answers to heartbeats as long as there is nothing to say. */
-static htc_ns lost_at(const htc_agent *a)
+/* A network that carries nothing any more says nothing of it, and the gateway has nothing to say but answers to heartbeats. The connection is opened
+ * anew, at the next of the gateways if there are several, when half of the time is over between the first answer that did not come and
+ * the moment at which this agent is thought lost: late enough for a gateway that is busy, early enough to be heard in time. */
+static htc_ns quiet_at(const htc_agent *a)
 {
-    return after(a->heard_at, after(a->lost_after_ns, a->beat_gap > a->heartbeat_ns ? a->beat_gap - a->heartbeat_ns : 0));
+    htc_ns since = a->opened_at > a->heard_at ? a->opened_at : a->heard_at, gap = a->beat_gap > a->heartbeat_ns ? a->beat_gap : a->heartbeat_ns;
+    return after(since, after(gap, a->lost_after_ns > a->heartbeat_ns ? (a->lost_after_ns - a->heartbeat_ns) / 2 : 0));
 }
 
 /* One that beats rarely does so when it is awake anyhow, if half of the time is over. */
@@ -241,10 +245,13 @@ static void run_timers(htc_agent *a)
     htc__agent_timers(a);
     if (!a->connected)
         return;
-    if (a->registered && a->holder.now >= lost_at(a)) {
-        htc__log(&a->env, HTC_LOG_WARN, "nothing heard of the gateway -> register again");
-        greet(a);
-    } else if (!a->registered && a->holder.now >= a->hello_at)
+    if (a->holder.now >= quiet_at(a)) {
+        htc__log(&a->env, HTC_LOG_WARN, "nothing heard of the gateway -> connect again");
+        a->connected = a->registered = 0;
+        htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = a->peer, .status = HTC_ETIMEDOUT });
+        return;
+    }
+    if (!a->registered && a->holder.now >= a->hello_at)
         htc__agent_say_hello(a);
     if (a->registered && a->holder.now >= beats_from(a))
         htc__agent_say_heartbeat(a);
@@ -360,7 +367,7 @@ static htc_ns agent_deadline(const void *self)
         at = (moment);
     EARLIEST(a->connected && !a->registered, a->hello_at)
     EARLIEST(a->registered, a->beat_at)
-    EARLIEST(a->registered, lost_at(a))
+    EARLIEST(a->connected, quiet_at(a))
     EARLIEST(a->registered, a->outputs.at)
     EARLIEST(a->registered && a->pulling, a->pull_at)
     EARLIEST(may_pull(a), a->wait_until)

@@ -70,6 +70,7 @@ struct htc_agent {
     char       leave_reason[256];
 
     htc_ns   heard_at; /* last word of the gateway */
+    htc_ns   opened_at; /* the connection */
     htc_ns   idle_at;  /* since when nothing is held that has begun */
     htc_ns   hello_at, beat_at, pull_at, wait_until, stop_at;
     htc_ns   beat_gap; /* before beat_at */

@@ -422,20 +422,26 @@ static void event(htc_joined *j, const htc_input *in)
     }
 }
 
+/* As an agent does: when half of the time is over in which it could still be heard before it is thought lost. */
+static htc_ns quiet_at(const htc_joined *j)
+{
+    return j->heard_at + j->heartbeat_ns + (j->lost_after_ns > j->heartbeat_ns ? (j->lost_after_ns - j->heartbeat_ns) / 2 : 0);
+}
+
 static htc_ns deadline(const void *self)
 {
     const htc_joined *j = self;
     htc_ns            at = j->ended ? HTC_NEVER : htc__joined_content_deadline(j->content);
     if (!j->connected || j->ended)
         return at;
-    htc_ns silent = j->heard_at + j->lost_after_ns;
+    htc_ns silent = quiet_at(j);
     at = silent < at ? silent : at;
     return j->hello_at < at ? j->hello_at : at;
 }
 
 static void run_timers(htc_joined *j)
 {
-    if (j->connected && j->now >= j->heard_at + j->lost_after_ns) {
+    if (j->connected && j->now >= quiet_at(j)) {
         htc__log(&j->env, HTC_LOG_WARN, "nothing heard of the gateway -> dial it again");
         j->heard_at = j->now;
         emit(j, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = j->peer, .status = HTC_ETIMEDOUT });
