@@ -216,8 +216,10 @@ int htc_daemon_close(htc_daemon *d, htc_status status)
     if (status == HTC_AGAIN) /* help was printed */
         status = HTC_OK;
     if (status != HTC_OK) {
-        const htc_error *e = &d->error;
-        char             line[800];
+        static const htc_error none;
+        char                   line[800];
+        /* What was told of something else, and got over, is not why it ends. */
+        const htc_error *e = d->error.status == HTC_OK || d->error.status == status ? &d->error : &none;
         snprintf(line, sizeof line, "%s%s%s%s%s", e->where, e->where[0] ? ": " : "",
                  e->text[0] ? e->text : htc_strerror(status), e->hint[0] ? ": " : "", e->hint);
         if (!(d->log && d->log_is_stderr))

@@ -120,10 +120,14 @@ static htc_status secrets_read(const char *path, htc__secrets *s, size_t more, h
 {
     char  *text = NULL, line[LINE_ROOM];
     size_t len = 0, lines = 1;
+    htc_error why = { .status = HTC_OK };
     *s = (htc__secrets){ .at = NULL };
-    htc_status status = htc__keys_text(path, 077, 0, "a file of secrets", &text, &len, error);
-    if (status != HTC_OK && status != HTC_ENOTFOUND)
+    htc_status status = htc__keys_text(path, 077, 0, "a file of secrets", &text, &len, &why);
+    if (status != HTC_OK && status != HTC_ENOTFOUND) {
+        if (error)
+            *error = why;
         return status;
+    }
     for (size_t i = 0; i < len; i++)
         lines += text[i] == '\n';
     if (status == HTC_ENOTFOUND)
