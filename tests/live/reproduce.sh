@@ -115,6 +115,28 @@ ends 1 "$dir/kept.ini" --live --keep "$dir/kept"
 [ "$(wc -l < "$dir/ran")" = 2 ] || fail "another series was run again"
 ends 3 "$dir/kept.ini" --keep "$dir/kept.ini/none"
 
+# What several experiments have in common runs once, and each has the measures that it asks for: settings in another order, or with the value that they have anyhow,
+# are no others. Another seed, or another value, is another run.
+sed -n '/^\[sim\]/,/^length/p' "$dir/one.ini" > "$dir/common"
+{
+    printf '[reproduce]\npaper = HTCaaS\nname = Figure 0\nabout = one\n' && cat "$dir/common"
+    printf '[series.all]\nvary = cluster.cores: 50 100\n[claim.a]\nvalue = makespan_s of all at 50\npublished = 20\nmust = exactly\n'
+} > "$dir/same1.ini"
+{
+    printf '[reproduce]\npaper = HTCaaS\nname = Figure 0\nabout = other\n' && cat "$dir/common"
+    printf '[series.same]\nfair.policy = maxmin\ncluster.cores = 50\n[series.more]\nseeds = 1..2\ncluster.cores = 50\n[series.static]\nfair.policy = static\ncluster.cores = 50\n'
+    printf '[claim.b]\nvalue = efficiency of same\npublished = 1\nmust = exactly\n[claim.c]\nvalue = makespan_s of same\npublished = 20\nmust = exactly\n'
+} > "$dir/same2.ini"
+ends 0 "$dir/same1.ini" "$dir/same2.ini" --keep "$dir/same"
+(cd "$dir/same" && printf '%s ' *) | sed -E 's/\.[0-9a-f]{16}\.json//g' > "$dir/out"
+[ "$(cat "$dir/out")" = 'same1.all same1.all same2.more same2.static ' ] || fail "runs that are the same, or are not: $(cat "$dir/out")"
+
+# What one asks for in vain is no fault of the other.
+sed -i 's/^value = efficiency of same/value = nonsense of same/' "$dir/same2.ini"
+ends 1 "$dir/same1.ini" "$dir/same2.ini"
+says 'same2.ini, series same: there is no measure nonsense'
+! grep -q same1 "$dir/err" || { cat "$dir/err"; fail "an experiment fails for another one's measure"; }
+
 # What cannot be written is known before anything runs.
 ends 3 "$dir/good.ini" --report "$dir/none/report.md"
 says "none/report.md cannot be written: No such file or directory"

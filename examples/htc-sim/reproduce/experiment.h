@@ -38,7 +38,8 @@ typedef struct series {
     published_value published[POINTS_MAX];
     basis        rests_on;            /* of these */
     char         must[48], why[1200]; /* of these; must "": the experiment's tolerance */
-    char         measure[MEASURES_MAX][64]; /* that are asked for */
+    char         measure[MEASURES_MAX][64]; /* that are asked for, */
+    size_t       n_own;                     /* the first ones by its own experiment, the others by those that share its runs */
     /* What came of it. */
     estimate     found[POINTS_MAX][MEASURES_MAX];
     uint8_t      ran[POINTS_MAX];     /* 1: it is there */

@@ -55,23 +55,41 @@ static uint64_t program(void)
     return sum;
 }
 
-/* All that a run depends on. A value that names a file stands for what the file has. */
-static uint64_t key_of(const series *s, size_t point, uint64_t seed)
+/* A value that names a file stands for what the file has. */
+static uint64_t setting_sum(const char *name, const char *value)
+{
+    uint64_t sum = 0;
+    mix(name, &sum);
+    mix(value, &sum);
+    (void)mix_file(value, &sum);
+    return sum;
+}
+
+/* Names in any order, and those alone whose values differ from what they are where they are not set; sections are in theirs. */
+static void mix_settings(const settings *s, uint64_t *sum)
 {
     const char *name, *value;
-    char        number[24];
-    uint64_t    sum = program();
-    mix(s->command, &sum);
-    mix(s->model ? s->model->name : "", &sum);
-    for (size_t i = 0; s->settings && (name = settings_item(s->settings, i, &value)); i++) {
-        mix(name, &sum);
-        mix(value, &sum);
-        (void)mix_file(value, &sum);
-    }
-    mix(s->varies, &sum);
-    mix(s->point[point], &sum);
-    if (s->model)
-        (void)mix_file(s->point[point], &sum);
+    uint64_t    all = 0;
+    for (size_t i = 0; (name = settings_item(s, i, &value)); i++)
+        if (!settings_is_fallback(s, name))
+            all += setting_sum(name, value);
+    for (size_t i = 0; (name = settings_any_section(s, i)); i++)
+        mix(name, sum);
+    *sum = htc_hash64((htc_bytes){ &all, sizeof all }, *sum);
+}
+
+uint64_t run_key(const series *s, size_t point, uint64_t seed)
+{
+    char      number[24];
+    htc_error why;
+    settings *all = s->model ? settings_copy(s->settings) : NULL;
+    uint64_t  sum = program();
+    mix(s->model ? s->model->name : s->command, &sum);
+    if (all && (!s->varies[0] || settings_set(all, s->varies, s->point[point], &why)))
+        mix_settings(all, &sum);
+    else
+        mix(s->point[point], &sum);
+    settings_destroy(all);
     snprintf(number, sizeof number, "%llu", (unsigned long long)(s->seed + seed));
     mix(number, &sum);
     return sum;
@@ -79,7 +97,7 @@ static uint64_t key_of(const series *s, size_t point, uint64_t seed)
 
 static int name_of(const char *folder, const experiment *e, const series *s, size_t point, uint64_t seed, char *path, size_t room)
 {
-    int n = snprintf(path, room, "%s/%s.%s.%016llx.json", folder, e->id, s->name, (unsigned long long)key_of(s, point, seed));
+    int n = snprintf(path, room, "%s/%s.%s.%016llx.json", folder, e->id, s->name, (unsigned long long)run_key(s, point, seed));
     return n > 0 && (size_t)n < room;
 }
 

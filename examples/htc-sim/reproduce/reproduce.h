@@ -20,7 +20,9 @@ int reproduction_run(reproduction *r);
 /* 1: this series runs in this form of the command. */
 int series_runs(const reproduction *r, const series *s);
 
-/* keep.c: what a run of the same program, settings and seed has found, pictures in the same folder included (NULL: none are drawn). 1; 0: nothing. */
+/* keep.c: of all that a run depends on, the program too: two runs with the same number find the same. */
+uint64_t run_key(const series *s, size_t point, uint64_t seed);
+/* What a run of the same program, settings and seed has found, pictures in the same folder included (NULL: none are drawn). 1; 0: nothing. */
 int  kept_find(const char *folder, const char *pictures, const experiment *e, const series *s, size_t point, uint64_t seed, outcome *o);
 void kept_write(const char *folder, const char *pictures, const experiment *e, const series *s, size_t point, uint64_t seed, const outcome *o);
 

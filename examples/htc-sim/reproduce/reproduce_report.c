@@ -53,7 +53,8 @@ static void head(const reproduction *r, FILE *out)
             "words or nothing, and the number is our reading of them, a bound of our own, or another form of ours. *Pilot*: the paper draws a curve without\n"
             "numbers, or gives the rule alone, and the number was calculated beforehand from its rules and data. Neither is a published value, though both\n"
             "stand in that column: they are counted apart.\n\n"
-            "%zu experiments, %zu claims: %zu hold, %zu more hold that are fitted, ours or pilot, %zu do not, %zu were not run. All runs took %.1f minutes of one processor.\n\n"
+            "%zu experiments, %zu claims: %zu hold, %zu more hold that are fitted, ours or pilot, %zu do not, %zu were not run. All runs took %.1f minutes of one processor.\n"
+            "What several experiments have in common ran once, and has its time in the first of them.\n\n"
             "| experiment | paper | | holds | fitted, ours, pilot | does not | not run | s |\n|---|---|---|---|---|---|---|---|\n",
             r->full ? " --full" : "", r->n, holds + other + fails + not_run, holds, other, fails, not_run, seconds / 60);
     for (size_t i = 0; i < r->n; i++) {

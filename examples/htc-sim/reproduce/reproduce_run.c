@@ -9,12 +9,16 @@
 
 typedef struct one_run {
     uint32_t experiment, series, point, seed; /* seed: from 0 */
+    uint64_t key, done_as;                    /* done_as: the number of what is done for it; key: of such a run, 0: it is nobody else's */
 } one_run;
 
+/* What stands in several experiments is done once: the first of them has the time of it. */
 typedef struct plan {
     const reproduction *r;
     one_run            *run;
     uint64_t            n;
+    uint64_t           *distinct; /* runs that are done, by their numbers */
+    uint64_t            n_distinct;
 } plan;
 
 void picture_suffix(const experiment *e, const series *s, size_t point, char *out, size_t room)
@@ -27,22 +31,60 @@ int series_runs(const reproduction *r, const series *s)
     return s->model || r->live;
 }
 
+static series *series_of(const plan *p, const one_run *at)
+{
+    return &p->r->experiment[at->experiment]->series[at->series];
+}
+
+/* The one that has been planned and finds what this one does: from now on it finds all that this one is asked for. NULL: none. */
+static const one_run *same_run(const plan *p, const one_run *at)
+{
+    const series *s = series_of(p, at);
+    for (uint64_t i = 0; i < p->n_distinct && at->key; i++) {
+        const one_run *other = &p->run[p->distinct[i]];
+        int            has_all = other->key == at->key;
+        for (size_t m = 0; m < s->n_own && has_all; m++)
+            has_all = measure_of(series_of(p, other), s->measure[m]) >= 0;
+        if (has_all)
+            return other;
+    }
+    return NULL;
+}
+
+static void plan_distinct(plan *p)
+{
+    for (size_t i = 0; i < p->r->n; i++)
+        for (size_t k = 0; k < p->r->experiment[i]->n_series; k++)
+            p->r->experiment[i]->series[k].n_own = p->r->experiment[i]->series[k].n_measures;
+    for (uint64_t i = 0; i < p->n; i++) {
+        one_run      *at = &p->run[i];
+        const series *s = series_of(p, at);
+        int           draws = p->r->plot && s->picture && at->seed == 0;
+        at->key = s->model && !draws ? run_key(s, at->point, at->seed) : 0;
+        const one_run *other = same_run(p, at);
+        at->done_as = other ? other->done_as : p->n_distinct;
+        if (!other)
+            p->distinct[p->n_distinct++] = i;
+    }
+}
+
 static int plan_make(const reproduction *r, plan *p)
 {
     uint64_t room = 0;
     for (size_t i = 0; i < r->n; i++)
         for (size_t k = 0; k < r->experiment[i]->n_series; k++)
             room += r->experiment[i]->series[k].n * r->experiment[i]->series[k].seeds;
-    *p = (plan){ .r = r, .run = calloc(room + 1, sizeof *p->run) };
-    if (!p->run)
+    *p = (plan){ .r = r, .run = calloc(room + 1, sizeof *p->run), .distinct = calloc(room + 1, sizeof *p->distinct) };
+    if (!p->run || !p->distinct)
         return 0;
     for (uint32_t i = 0; i < r->n; i++) {
         const experiment *e = r->experiment[i];
         for (uint32_t k = 0; k < e->n_series; k++)
             for (uint32_t v = 0; v < e->series[k].n; v++)
                 for (uint32_t seed = 0; seed < e->series[k].seeds && series_runs(r, &e->series[k]) && (r->full || !e->series[k].full[v]); seed++)
-                    p->run[p->n++] = (one_run){ i, k, v, seed };
+                    p->run[p->n++] = (one_run){ .experiment = i, .series = k, .point = v, .seed = seed };
     }
+    plan_distinct(p);
     return 1;
 }
 
@@ -130,7 +172,8 @@ static int run_model(const experiment *e, const series *s, const one_run *at, co
         }
     }
     for (size_t m = 0; good && m < s->n_measures; m++)
-        good = value_named(s, run, o, s->measure[m], &value[m]) || no_measure(s->measure[m], &o->error);
+        if (!value_named(s, run, o, s->measure[m], &value[m])) /* other experiments may have asked for it */
+            o->lacks |= UINT32_C(1) << m;
     memcpy(o->value, value, sizeof value);
     if (run)
         s->model->close(run);
@@ -141,7 +184,7 @@ static int run_model(const experiment *e, const series *s, const one_run *at, co
 static void one(const void *ctx, uint64_t index, watch *w, outcome *o)
 {
     const plan       *p = ctx;
-    const one_run    *at = &p->run[index];
+    const one_run    *at = &p->run[p->distinct[index]];
     const experiment *e = p->r->experiment[at->experiment];
     const series     *s = &e->series[at->series];
     const char       *pictures = s->model && s->picture && at->seed == 0 ? p->r->plot : NULL;
@@ -154,31 +197,47 @@ static void one(const void *ctx, uint64_t index, watch *w, outcome *o)
         o->done = 1;
     }
     o->done = o->done && !o->failed;
-    if (p->r->keep && o->done)
+    if (p->r->keep && o->done && !o->lacks)
         kept_write(p->r->keep, pictures, e, s, at->point, at->seed, o);
 }
 
 /* ---- what came of them ---- */
+
+/* Where it stands in what has been done for this run. */
+static size_t place_of(const plan *p, const one_run *at, size_t m)
+{
+    return (size_t)measure_of(series_of(p, &p->run[p->distinct[at->done_as]]), series_of(p, at)->measure[m]);
+}
+
+/* 1: it has come to an end, with all that its own series asks for. */
+static int has_come(const plan *p, const one_run *at, const outcome *o)
+{
+    series *s = series_of(p, at);
+    if (o->failed && !s->error.text[0])
+        s->error = o->error;
+    for (size_t m = 0; m < s->n_own && o->done; m++)
+        if (o->lacks >> place_of(p, at, m) & 1)
+            return s->error.text[0] ? 0 : no_measure(s->measure[m], &s->error);
+    return o->done && !o->failed;
+}
 
 static void gather(const plan *p, const outcome *all)
 {
     static double value[SEEDS_MAX];
     for (uint64_t i = 0; i < p->n;) {
         experiment *e = p->r->experiment[p->run[i].experiment];
-        series     *s = &e->series[p->run[i].series];
+        series     *s = series_of(p, &p->run[i]);
         size_t      point = p->run[i].point, done = 0;
         for (uint64_t k = 0; k < s->seeds; k++) {
-            const outcome *o = &all[i + k];
-            done += o->done && !o->failed;
+            const outcome *o = &all[p->run[i + k].done_as];
+            done += has_come(p, &p->run[i + k], o);
             e->runs += o->done;
-            e->seconds += o->done ? o->seconds : 0;
-            if (o->failed && !s->error.text[0])
-                s->error = o->error;
+            e->seconds += o->done && p->distinct[p->run[i + k].done_as] == i + k ? o->seconds : 0;
         }
         s->ran[point] = done == s->seeds;
-        for (size_t m = 0; m < s->n_measures && s->ran[point]; m++) {
+        for (size_t m = 0; m < s->n_own && s->ran[point]; m++) {
             for (uint64_t k = 0; k < s->seeds; k++)
-                value[k] = all[i + k].value[m];
+                value[k] = all[p->run[i + k].done_as].value[place_of(p, &p->run[i + k], m)];
             s->found[point][m] = estimate_of(value, s->seeds);
         }
         i += s->seeds;
@@ -188,8 +247,8 @@ static void gather(const plan *p, const outcome *all)
 int reproduction_run(reproduction *r)
 {
     plan     p;
-    outcome *all = plan_make(r, &p) ? calloc(p.n + 1, sizeof *all) : NULL;
-    pool     runs = { .n = p.n, .jobs = r->jobs, .memory_max = r->memory_max, .quiet = r->json, .one = one, .ctx = &p };
+    outcome *all = plan_make(r, &p) ? calloc(p.n_distinct + 1, sizeof *all) : NULL;
+    pool     runs = { .n = p.n_distinct, .jobs = r->jobs, .memory_max = r->memory_max, .quiet = r->json, .one = one, .ctx = &p };
     int      how = all ? p.n ? pool_run(&runs, all) : 0 : -1;
     if (!all)
         fprintf(stderr, "htc-sim: no memory for so many runs\n");
@@ -199,5 +258,6 @@ int reproduction_run(reproduction *r)
         claims_judge(r->experiment[i]);
     free(all);
     free(p.run);
+    free(p.distinct);
     return how;
 }

@@ -19,7 +19,8 @@ typedef struct outcome {
     double    value[MEASURES_MAX];
     uint64_t  hash;
     uint64_t  events; /* of this part of a run */
-    double    seconds; /* that it took; set by htc-sim reproduce alone */
+    double    seconds; /* that it took; set by htc-sim reproduce alone, as is */
+    uint32_t  lacks;   /* a bit for each value that is asked for and that the model does not have */
     uint32_t  done;  /* 1: it has ended; 0: interrupted, or never begun */
     uint32_t  failed;
     htc_error error;

@@ -301,6 +301,12 @@ const char *settings_text(const settings *s, const char *name)
     return found ? found->value : rule && rule->fallback ? rule->fallback : "";
 }
 
+int settings_is_fallback(const settings *s, const char *name)
+{
+    const setting *rule = rule_of(s, name);
+    return rule && rule->fallback && strcmp(settings_text(s, name), rule->fallback) == 0;
+}
+
 void settings_counts(const settings *s, const char *name, uint64_t *min, uint64_t *max)
 {
     *min = *max = 0;

@@ -52,6 +52,8 @@ const char *settings_section(const settings *s, const char *kind, size_t i);
 /* For a file: section number i of any kind; name number i that was set, and its value. NULL: there are no more. */
 const char *settings_any_section(const settings *s, size_t i);
 const char *settings_item(const settings *s, size_t i, const char **value);
+/* 1: the value of this name is what it is where it is not set. */
+int settings_is_fallback(const settings *s, const char *name);
 /* KIND.NAME.KEY, lent until the next call. */
 const char *settings_in(settings *s, const char *kind, const char *name, const char *key);
 
