@@ -10,6 +10,8 @@
 #include "htcsched/keys.h"
 #include "htcsched/store.h"
 
+#define JOIN_S 5.0 /* until a refusal is believed; --timeout says otherwise */
+
 typedef struct keys_call {
     cli        *c;
     words       w; /* behind the subcommand */
@@ -280,10 +282,33 @@ static htc_status read_secret(keys_call *k, const char *path, uint8_t *secret)
     return s;
 }
 
+static htc_status join_once(keys_call *k, const htc_store_options *o)
+{
+    htc_store *store = NULL;
+    if (strncmp(o->address, "tcp://", 6) == 0)
+        return htc_keys_join(&(htc_keys_join_options){ .size = sizeof(htc_keys_join_options), .address = o->address + 6, .key_path = k->key, .ring_path = k->ring,
+                                                       .server = k->server, .secret = o->once, .role = k->role }, &k->c->error);
+    htc_status s = htc_store_open(NULL, o, &store, &k->c->error);
+    htc_store_close(store);
+    return s;
+}
+
+/* A daemon knows a secret when it has looked at its files, up to a second after htc keys enrol, or was told to: who is refused before asks again. */
+static htc_status join_patiently(keys_call *k, const htc_store_options *o)
+{
+    double     until = now_s() + (k->c->timeout_s > 0 ? k->c->timeout_s : JOIN_S);
+    htc_status s = join_once(k, o);
+    while (s == HTC_EDENIED && now_s() < until) {
+        pause_ms(300);
+        k->c->error = (htc_error){ .status = HTC_OK };
+        s = join_once(k, o);
+    }
+    return s;
+}
+
 static htc_status run_join(keys_call *k)
 {
     uint8_t           secret[HTC_KEY_BYTES] = { 0 };
-    htc_store        *store = NULL;
     struct stat       st;
     htc_store_options o = { .size = sizeof o,
                             .address = k->w.at[0],
@@ -303,13 +328,9 @@ static htc_status run_join(keys_call *k)
         s = read_secret(k, k->once, secret);
     if (s == HTC_OK && stat(k->key, &st) != 0)
         s = htc_keys_create(k->key, NULL, &k->c->error);
-    if (s == HTC_OK && strncmp(o.address, "tcp://", 6) == 0)
-        s = htc_keys_join(&(htc_keys_join_options){ .size = sizeof(htc_keys_join_options), .address = o.address + 6, .key_path = k->key, .ring_path = k->ring,
-                                                    .server = k->server, .secret = secret, .role = k->role }, &k->c->error);
-    else if (s == HTC_OK)
-        s = htc_store_open(NULL, &o, &store, &k->c->error);
+    if (s == HTC_OK)
+        s = join_patiently(k, &o);
     explicit_bzero(secret, sizeof secret);
-    htc_store_close(store);
     if (s == HTC_OK && k->c->json) {
         json_t *reply = json_pack("{s:s,s:s}", "server", k->server, "ring", k->ring);
         put_json(k->c, reply);

@@ -88,11 +88,14 @@ expect 1 "${K[@]}" enrol bob
 expect 0 "${K[@]}" enrol bob --once once --for 5m
 [ "$(stat -c %a once)" = 600 ] || fail "the file of secrets has mode $(stat -c %a once)"
 echo "$out" > secret
+# The member does not know it yet, and is asked again.
+"${K[@]}" join "$at" --key bob.key --ring bob.ring --server store --once secret --timeout 2m > joined.out 2>&1 &
+joins=$!
+soon grep -q 'one-time secret is unknown' said || fail "bob was not turned away: $(cat joined.out)"
 hup
-join() { "$htc" keys join "$at" --key bob.key --ring bob.ring --server store --once secret > joined.out 2>&1; }
-soon join || fail # until the signal has been heard "bob does not get in: $(cat joined.out)"
+wait $joins || fail "bob does not get in: $(cat joined.out)"
 expect 0 bash -c 'kv_at "$@"' _ "$at" get bob a
-expect 4 "${K[@]}" join "$at" --key other.key --ring other.ring --server store --once secret
+expect 4 "${K[@]}" join "$at" --key other.key --ring other.ring --server store --once secret --timeout 1
 [[ $err == *one-time* ]] || fail "it said: $err"
 written() { grep -q bob ring && ! grep -q bob once; }
 soon written

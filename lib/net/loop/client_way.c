@@ -400,7 +400,7 @@ static htc_status say(const search *s, htc_error *error)
     htc__error(error, status, "%s", text);
     if (error)
         snprintf(error->hint, sizeof error->hint, "%s",
-                 status == HTC_EDENIED && s->o->once ? "htc keys enrol prints a secret over there, good once and for its time"
+                 status == HTC_EDENIED && s->o->once ? "htc keys enrol prints a secret over there, good once and for its time; htc-kvd knows it after SIGHUP"
                  : status == HTC_EDENIED ? "on the gateway's machine: htc keys enrol NAME --once DIR/once; here: htc keys join with what it prints"
                  : s->n > 1              ? "try again in a moment: one that waits goes on when the active one has ended"
                                          : "is it running, and is this its server.join?");
