@@ -302,7 +302,16 @@ mistake 's/^name = .*//' "[reproduce] lacks paper, name or about"
 mistake 's/^model = fairshare/model = nothing/' "there is no such model: nothing"
 mistake 's/^\[series.half\]/[series.cores]/' "this series is there already: cores"
 ends 2 nothing --from "$SOURCE/examples/sim"
-says "there is no experiment nothing"
+says "there is no experiment nothing in $SOURCE/examples/sim: htc-sim reproduce --list names them, --from DIR says where they are"
+ends 2 "$dir/nothing.ini"
+says "$dir/nothing.ini is no experiment"
+for name in '' nothing; do
+    ends 2 $name --from "$dir/nowhere"
+    says "the experiments are looked for in the folder $dir/nowhere, which cannot be read (No such file or directory): --from DIR names another"
+done
+mkdir "$dir/empty"
+ends 2 --list --from "$dir/empty"
+says "the folder $dir/empty has no experiments: --from DIR names another"
 
 # What is shipped: the quick ones hold, or say why not.
 if grep -qsl '^\[reproduce\]' "$SOURCE"/examples/sim/*.ini; then

@@ -170,6 +170,18 @@ static int add(reproduction *r, const char *file)
     return EXIT_FINE;
 }
 
+/* all: no name was given. */
+static int none_found(const words *w, const char *name, int all)
+{
+    if (strchr(name, '/'))
+        return usage("%s is no experiment: a file NAME.ini is one that has a section [reproduce]", name);
+    if (access(w->from, R_OK | X_OK) != 0)
+        return usage("the experiments are looked for in the folder %s, which cannot be read (%s): --from DIR names another, as examples/sim of the source", w->from, strerror(errno));
+    if (all)
+        return usage("the folder %s has no experiments: --from DIR names another, as examples/sim of the source", w->from);
+    return usage("there is no experiment %s in %s: htc-sim reproduce --list names them, --from DIR says where they are", name, w->from);
+}
+
 static int add_all(reproduction *r, const words *w, const char *name)
 {
     char   pattern[1100];
@@ -187,7 +199,7 @@ static int add_all(reproduction *r, const words *w, const char *name)
         }
     globfree(&found);
     if (ends == EXIT_FINE && !any)
-        ends = usage("there is no experiment %s in %s: htc-sim reproduce --list names them, --from DIR says where they are", name, w->from);
+        ends = none_found(w, name, !w->names);
     return ends;
 }
 
