@@ -46,6 +46,7 @@ for options in "--system datadiff --cache 1G" "--system yarn --shape mapreduce -
 done
 in_pieces 10 utilisation.csv -- dataflow --shape flow --flow "$dir/three.flow" --nodes 3 --cores 2
 ends 4 dataflow --nodes 10 --stop-after 1000 --checkpoint "$dir/state"
+has_no_makespan
 cp "$dir/state" "$dir/good"
 ends 2 resume "$dir/state" --set cost.store=7ms
 says "the checkpoint is not of this experiment"

@@ -59,6 +59,8 @@ done
 
 # In pieces it is the same run, and so is its course.
 in_pieces 20000 queues.csv -- grids --jobs-in-all 2000
+ends 4 grids --jobs-in-all 2000 --stop-after 20000 --checkpoint "$dir/state"
+has_no_makespan
 
 # Jobs by name, in the model and on this machine: every task is evicted once, jobs move, and each has the result of its whole sum.
 cat > "$dir/named.ini" << 'INI'

@@ -18,6 +18,11 @@ ends() {
 says() { grep -qF -- "$1" "$dir/err" || { cat "$dir/err"; fail "it does not say: $1"; }; }
 has() { grep -qE -- "$1" "$dir/out" || { cat "$dir/out"; fail "it does not have: $1"; }; }
 hash_of() { grep -oE '"hash":"[0-9a-f]+"' "$dir/out"; }
+# Of a run that was interrupted: when the last end was until then.
+has_no_makespan() {
+    has '^last end +[0-9.]+ s'
+    ! grep makespan "$dir/out" || fail "a run that has not ended has a makespan"
+}
 
 # in_pieces EVENTS FILE... -- ARGS...: whole, and in pieces of so many events it is the same run, and so are these files of --plot. The last one's output is
 # in $dir/out; $dir/state is the last checkpoint.

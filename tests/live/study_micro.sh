@@ -92,6 +92,8 @@ says "the exact engine has up to four clusters"
 
 # In pieces it is the same run.
 in_pieces 60000 -- micro --system db --tasks 100K --cores 10K --update 1ms
+ends 4 micro --system db --tasks 100K --cores 10K --update 1ms --stop-after 60000 --checkpoint "$dir/state"
+has_no_makespan
 
 ends 2 micro --system nothing
 says "micro.system takes batch|db|nodb|baseline"

@@ -100,7 +100,10 @@ void dataflow_say(const void *run, int json)
            dataflow_shapes[d->options.shape], d->options.nodes, r->cores, dataflow_systems[d->options.system], (double)d->options.tick_ns / 1e9);
     if (d->copy_in_s > 0)
         printf("files        %.3f s until they are where they lie\n", d->copy_in_s);
-    printf("makespan     %.3f s%s; an ideal machine takes %.3f s\n", (double)s->makespan / 1e9, d->copy_in_s > 0 ? " from then on" : "", r->ideal_s);
+    if (r->interrupted)
+        printf("last end     %.3f s%s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, d->copy_in_s > 0 ? " from then on" : "", s->ended);
+    else
+        printf("makespan     %.3f s%s; an ideal machine takes %.3f s\n", (double)s->makespan / 1e9, d->copy_in_s > 0 ? " from then on" : "", r->ideal_s);
     if (d->bound_s > 0)
         printf("bound        %.3f s, with waits of %" PRIu64 " tasks a core\n", d->bound_s, d->bound_k);
     printf("throughput   %.2f tasks a second\nefficiency   ", r->throughput);

@@ -177,8 +177,9 @@ void grids_say(const void *run, int json)
     printf("jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results, %" PRIu64 " failed; %" PRIu64 " moves\n"
            "tasks        %" PRIu64 " handed in, %" PRIu64 " of them evicted\n"
            "CPU time     %.0f h of work; %.0f h lost by evictions, %.0f h by moves, terminations and failures\n"
-           "makespan     %.1f s\n",
-           r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted, r->work_s / 3600, r->evicted_s / 3600, r->moved_s / 3600, (double)s->makespan / 1e9);
+           "%s     %.1f s\n",
+           r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted, r->work_s / 3600, r->evicted_s / 3600, r->moved_s / 3600,
+           r->interrupted ? "last end" : "makespan", (double)s->makespan / 1e9);
     if (g->live)
         printf("run          on this machine: a process for each task\n");
     else

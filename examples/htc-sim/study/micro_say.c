@@ -47,12 +47,15 @@ void micro_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " tasks of %g s on %" PRIu64 " cores, system %s, outputs %s\n"
-           "makespan     %.3f s, no less than %.1f s is possible\n"
-           "efficiency   %.4f, no more than %.4f is possible in whole rounds\n"
-           "completed    %.4f of the tasks; %" PRIu64 " %s held\n"
+    printf("%" PRIu64 " tasks of %g s on %" PRIu64 " cores, system %s, outputs %s\n", m->tasks, m->length_s, m->cores, micro_systems[m->system], micro_outputs[m->output]);
+    if (r->interrupted)
+        printf("last end     %.3f s, of %" PRIu64 " tasks\n", f.makespan_s, s->ended);
+    else
+        printf("makespan     %.3f s, no less than %.1f s is possible\n"
+               "efficiency   %.4f, no more than %.4f is possible in whole rounds\n",
+               f.makespan_s, f.bound_s, f.efficiency, f.bound);
+    printf("completed    %.4f of the tasks; %" PRIu64 " %s held\n"
            "throughput   %.2f tasks a second; a task has its result after %.1f s on average\n"
            "run          %" PRIu64 " events in %.2f s, %.1f MiB, hash %016" PRIx64 "\n",
-           m->tasks, m->length_s, m->cores, micro_systems[m->system], micro_outputs[m->output], f.makespan_s, f.bound_s, f.efficiency, f.bound, r->completed, r->held,
-           m->run->options.direct ? "tasks are" : "agents were", r->throughput, r->response_s, s->events, m->run->seconds, (double)r->memory / 1048576, s->hash);
+           r->completed, r->held, m->run->options.direct ? "tasks are" : "agents were", r->throughput, r->response_s, s->events, m->run->seconds, (double)r->memory / 1048576, s->hash);
 }
