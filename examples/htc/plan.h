@@ -53,6 +53,8 @@ htc_status  wishes_document(cli *c, plan *p); /* as wishes of a document that is
 /* The names of outputs that a document gives, where the command line gives none. */
 void        wishes_read(plan *p, const htc_spec *spec);
 void        wishes_request(const plan *p, json_t *request);
+/* What is wrong with a document that was written of options: nobody has seen it, so the error names the option instead of a line. Gives s. */
+htc_status  plan_error(cli *c, const plan *p, htc_status s);
 
 /* credentials.c: those of --credentials, or the user's own if the document has a URL, into the request. */
 htc_status  credentials_request(cli *c, const plan *p, const char *document, json_t *request);

@@ -665,6 +665,7 @@ htc_status run_submit(cli *c, int argc, char **argv)
         s = say_submitted(c, answer, p.wait);
     json_decref(answer);
     free(xml);
+    s = plan_error(c, &p, s);
     plan_end(&p);
     words_free(&w);
     return s;
@@ -722,6 +723,7 @@ htc_status run_generate(cli *c, int argc, char **argv)
     } else if (s == HTC_OK && !p.out && !p.dry_run)
         fwrite(xml, 1, len, stdout);
     free(xml);
+    s = plan_error(c, &p, s);
     plan_end(&p);
     words_free(&w);
     return s;

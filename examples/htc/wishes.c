@@ -379,3 +379,35 @@ void wishes_request(const plan *p, json_t *request)
     if (p->signal)
         json_object_set_new(request, "signal", json_string(p->signal));
 }
+
+/* ---- what is wrong with them ---- */
+
+/* The option that an element of the document was written for; "": of several, or the command. */
+static const char *option_of(const char *element)
+{
+    static const struct {
+        const char *element, *option;
+    } of[] = {
+        { "/Source", "--input" }, { "/Target", "--target" }, { "/DataStaging", "--input" }, { "TotalCPUCount", "--cores" }, { "IndividualCPUCount", "--node-cores" },
+        { "/Container", "--container" }, { "/CandidateHosts", "--hosts" }, { "/CPUArchitecture", "--arch" }, { "/OperatingSystem", "--os" },
+        { "/WorkingDirectory", "--workdir" }, { "/Environment", "--env" }, { "/Input", "--stdin" }, { "/JobName", "--name" }, { "/JobProject", "--project" },
+        { "WallTimeLimit", "--time" }, { "MemoryLimit", "--mem" },
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        if (strstr(element, of[i].element))
+            return of[i].option;
+    return "";
+}
+
+htc_status plan_error(cli *c, const plan *p, htc_status s)
+{
+    htc_error *e = &c->error;
+    if (s == HTC_OK || !p->written || c->file || !e->line)
+        return s;
+    const char *value = strchr(e->text, '"'); /* the element's name stands before it */
+    if (value && value - e->text < 40)
+        memmove(e->text, value, strlen(value) + 1);
+    snprintf(e->where, sizeof e->where, "%s", option_of(e->where));
+    e->line = e->column = 0;
+    return s;
+}

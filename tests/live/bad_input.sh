@@ -81,6 +81,13 @@ refuse 2 'script.sh: this is a script.*htc submit -- ./script.sh' "${H[@]}" vali
 refuse 2 'crlf.sh: its lines end with CR LF' "${H[@]}" submit -- ./crlf.sh
 refuse 2 'interpreter.sh: its interpreter /not/there/sh is not there' "${H[@]}" submit -- ./interpreter.sh
 refuse 2 'env.sh: its interpreter not-there is not there' "${H[@]}" submit -- ./env.sh
+# What stands in options is named by them, and not by lines of the document that is made of them, whoever finds it.
+for where in '' --dry-run; do
+    refuse 2 '^htc: --input: "http:///x" names no host' "${H[@]}" submit $where -i x=http:///x -- true
+    refuse 2 '^htc: --target: "http:///x" names no host' "${H[@]}" submit $where --target x=http:///x -- true
+    refuse 2 '^htc: --container: "a,b c" is not the name' "${H[@]}" submit $where --container 'a,b c' -- true
+    refuse 2 '^htc: --cores: "5" is no multiple' "${H[@]}" submit $where -c 5 --node-cores 2 -- true
+done
 # A mistake beside a file that is uploaded for the first time is told as that mistake.
 refuse 1 'no place uses the source "x"' "${H[@]}" submit -- ./script.sh ::: x=1:2
 expect 2 "${H[@]}" validate unsupported.jsdl --json

@@ -139,7 +139,7 @@ good ftp_broken server/content
 grep 'RETR broken from=150000' server/asked > /dev/null || fail "it was not gone on with: $(grep RETR server/asked)"
 
 # --- what is refused when it is submitted ---
-refuse 2 'user or password' "${H[@]}" submit -i 'x=http://ada:s3cret-word@127.0.0.1/x' -- cat x
+refuse 2 '^htc: --input: .* has a user or password in it' "${H[@]}" submit -i 'x=http://ada:s3cret-word@127.0.0.1/x' -- cat x
 [[ $err != *s3cret-word* ]] || fail "the password is told: $err"
 refuse 1 'no file' "${H[@]}" submit -i "$W/" -- true
 
