@@ -145,7 +145,7 @@ static int take_part(session *s, char *part, diagnosis *d)
         return htc__drmaa_fail(d, DRMAA_ERRNO_INVALID_CONTACT_STRING, "a contact has dir, gateway, user, token_file, timeout and categories, and not '%.60s'",
                                part);
     if (*into || !*value)
-        return htc__drmaa_fail(d, DRMAA_ERRNO_INVALID_CONTACT_STRING, "%s %s", part, *into ? "stands twice in the contact" : "has no value");
+        return htc__drmaa_fail(d, DRMAA_ERRNO_INVALID_CONTACT_STRING, "%s %s", part, *into ? "stands twice in the contact: it may once" : "has no value: write NAME=VALUE");
     *into = strdup(value);
     return *into ? DRMAA_ERRNO_SUCCESS : htc__drmaa_no_memory(d);
 }
@@ -174,8 +174,8 @@ static int settle_dir(session *s, diagnosis *d)
 {
     char *real = realpath(s->dir, NULL);
     if (!real)
-        return htc__drmaa_fail(d, errno == ENOMEM ? DRMAA_ERRNO_NO_MEMORY : DRMAA_ERRNO_INVALID_CONTACT_STRING, "no system is in %.300s: %s", s->dir,
-                               strerror(errno));
+        return htc__drmaa_fail(d, errno == ENOMEM ? DRMAA_ERRNO_NO_MEMORY : DRMAA_ERRNO_INVALID_CONTACT_STRING, "no system is in %.300s: %s; htc up starts one there, and dir=DIR in the contact or HTC_DIR names another",
+                               s->dir, strerror(errno));
     free(s->dir);
     s->dir = real;
     return DRMAA_ERRNO_SUCCESS;
@@ -185,7 +185,8 @@ static int no_way(diagnosis *d, htc_status status, const htc_error *error)
 {
     if (status == HTC_ENOMEM)
         return htc__drmaa_no_memory(d);
-    return htc__drmaa_fail(d, DRMAA_ERRNO_INVALID_CONTACT_STRING, "%s%s%s (%s)", error->where, error->where[0] ? ": " : "", error->text, htc_status_name(status));
+    return htc__drmaa_fail(d, DRMAA_ERRNO_INVALID_CONTACT_STRING, "%s%s%s%s%s (%s)", error->where, error->where[0] ? ": " : "", error->text,
+                           error->hint[0] ? "; " : "", error->hint, htc_status_name(status));
 }
 
 /* Where the gateway is, and whose login is sent: that which htc would send. */

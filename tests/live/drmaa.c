@@ -109,6 +109,13 @@ static void before_a_session(void)
     HOLDS(drmaa_exit(NULL, 0) == DRMAA_ERRNO_NO_ACTIVE_SESSION);
 }
 
+/* What to do next. */
+static int refusal_says(const char *contact, const char *next)
+{
+    char why[DRMAA_ERROR_STRING_BUFFER] = "";
+    return drmaa_init(contact, why, sizeof why) != DRMAA_ERRNO_SUCCESS && strstr(why, next) != NULL;
+}
+
 static void contacts(const char *dir)
 {
     char text[1024];
@@ -116,11 +123,15 @@ static void contacts(const char *dir)
     ANSWERS(DRMAA_ERRNO_INVALID_CONTACT_STRING, drmaa_init("dir=a;dir=b", why, len));
     ANSWERS(DRMAA_ERRNO_INVALID_CONTACT_STRING, drmaa_init("timeout=soon", why, len));
     ANSWERS(DRMAA_ERRNO_INVALID_CONTACT_STRING, drmaa_init("/nowhere/at/all", why, len));
+    HOLDS(refusal_says("/nowhere/at/all", "; htc up starts one there"));
     snprintf(text, sizeof text, "dir=%s;timeout=1", here);
     ANSWERS(DRMAA_ERRNO_DRM_COMMUNICATION_FAILURE, drmaa_init(text, why, len));
+    HOLDS(refusal_says(text, "; is it running? htc up starts it"));
     setenv("HTC_DRMAA_CONTACT", text, 1);
     ANSWERS(DRMAA_ERRNO_DEFAULT_CONTACT_STRING_ERROR, drmaa_init(NULL, why, len));
     unsetenv("HTC_DRMAA_CONTACT");
+    snprintf(text, sizeof text, "dir=%s;user=ben;token_file=/nowhere/at/all", dir);
+    HOLDS(refusal_says(text, "; htc login"));
     snprintf(text, sizeof text, "dir=%s;user=nobody-of-that-name", dir);
     ANSWERS(DRMAA_ERRNO_AUTH_FAILURE, drmaa_init(text, why, len));
     snprintf(text, sizeof text, "%s", dir);

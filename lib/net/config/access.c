@@ -228,8 +228,10 @@ static htc_status take_file(htc_access *a, const char *path, htc_error *error)
     if (a->at[HTC_ACCESS_TOKEN] || errno == ENODATA)
         return HTC_OK;
     htc__error(error, HTC_EINPUT, "cannot read the token: %s", strerror(errno));
-    if (error)
+    if (error) {
         snprintf(error->where, sizeof error->where, "%.150s", path);
+        snprintf(error->hint, sizeof error->hint, "htc login NAME writes one");
+    }
     return HTC_EINPUT;
 }
 
