@@ -198,6 +198,7 @@ static htc_status change_user(cli *c, const user_call *u, const char *name, int 
         put_json(c, answer);
     else
         printf("user %s\n", name);
+    put_warnings(answer);
     json_decref(answer);
     return s;
 }

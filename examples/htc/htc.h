@@ -123,6 +123,8 @@ shown_text show_count(double n);
 /* Every text that somebody else wrote goes through htc_text_show before it is printed: table_row, progress_say, put_json and
  * main's line of an error do so themselves. */
 char *shown(const char *text);     /* gives a copy that a terminal may be given */
+void  put_warning(const char *warning); /* on standard error */
+void  put_warnings(const json_t *answer); /* those that a gateway's answer has */
 void  put_line(const char *text);  /* shown, with a newline, on standard output */
 
 /* Progress of what takes longer than two seconds, on a terminal's stderr only. */

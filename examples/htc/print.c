@@ -196,6 +196,21 @@ void put_line(const char *text)
     free(line);
 }
 
+void put_warning(const char *warning)
+{
+    char *text = shown(warning);
+    fprintf(stderr, "htc: warning: %s\n", text);
+    free(text);
+}
+
+void put_warnings(const json_t *answer)
+{
+    size_t  i;
+    json_t *warning;
+    json_array_foreach(json_object_get(answer, "warnings"), i, warning)
+        put_warning(json_string_value(warning));
+}
+
 void progress_say(progress *p, const char *format, ...)
 {
     double now = now_s();

@@ -207,13 +207,6 @@ static void print_task(cli *c, const htc_task *task)
     free(text);
 }
 
-static void put_warning(const char *warning)
-{
-    char *text = shown(warning);
-    fprintf(stderr, "htc: warning: %s\n", text);
-    free(text);
-}
-
 static json_t *task_json(const htc_task *task)
 {
     json_t *args = json_array(), *in = json_array(), *out = json_array(), *o;
@@ -573,11 +566,8 @@ static htc_status say_submitted(cli *c, const json_t *answer, uint32_t wait)
 {
     uint64_t id = j_u64(answer, "id"), count = j_u64(answer, "count");
     char     selector[32];
-    size_t   i;
-    json_t  *warning;
     snprintf(selector, sizeof selector, "%" PRIu64, id);
-    json_array_foreach(json_object_get(answer, "warnings"), i, warning)
-        put_warning(json_string_value(warning));
+    put_warnings(answer);
     if (!c->json)
         printf("job %" PRIu64 ": %" PRIu64 " task%s\n", id, count, count == 1 ? "" : "s");
     else if (!wait)

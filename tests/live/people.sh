@@ -120,9 +120,12 @@ expect 0 "${R[@]}" up --slots 2 --config "$top/shared.ini"
 [[ $out == *"with their own uids"* ]] || fail "root's system: $out"
 refuse 1 'no user is root' "${R[@]}" user add mal --uid 0:0 --password-file "$top/password"
 expect 0 "${R[@]}" user add ada --uid "$ada:$ada" --password-file "$top/password"
+[ -z "$err" ] || fail "a user with a uid: $err"
 expect 0 "${R[@]}" user add ben --password-file "$top/password"
+[ "$err" = 'htc: warning: tasks of ben are refused: ben has no uid here: htc user set ben --uid UID gives one' ] || fail "a user without a uid: $err"
 refuse 4 'ben has no uid' "${R[@]}" --user ben submit -- true
 expect 0 "${R[@]}" user set ben --uid "$ben:$ben"
+[ -z "$err" ] || fail "a user who got a uid: $err"
 dir=$rooted
 as ada 0 login ada --password-file "$top/password"
 as ben 0 login ben --password-file "$top/password"

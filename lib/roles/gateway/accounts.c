@@ -72,6 +72,19 @@ static void change_over(htc_gateway *gw, change *ch)
     htc_runtime_context_free(gw->runtime, ch);
 }
 
+/* A user whose tasks would be refused is better told so now than when there are some. */
+static json_t *said_of(const htc_gateway *gw, const user *u, int to_operator)
+{
+    char    how[240], text[400];
+    json_t *o = json_pack("{s:s,s:I}", "name", u->name, "weight", (json_int_t)u->weight);
+    if (to_operator && htc__gw_place(gw, u) == HTC_PLACE_REFUSED) {
+        htc__gw_place_text(gw, u, how, sizeof how);
+        snprintf(text, sizeof text, "tasks of %s are refused: %s", u->name, how);
+        json_object_set_new(o, "warnings", json_pack("[s]", text));
+    }
+    return o;
+}
+
 static void user_saved(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
@@ -98,7 +111,7 @@ static void user_saved(void *role, void *ctx, const htc_kv_result *r)
     snprintf(u->verifier, sizeof u->verifier, "%s", ch.verifier);
     u->version = r->version;
     htc__gw_reallocate_soon(gw);
-    htc__gw_req_answer(gw, ch.q, json_pack("{s:s,s:I}", "name", ch.name, "weight", (json_int_t)u->weight));
+    htc__gw_req_answer(gw, ch.q, said_of(gw, u, ch.q->operator_));
 }
 
 static void save_change(htc_gateway *gw, change *ch);
