@@ -694,42 +694,6 @@ Test(gateway_joined, a_drained_site_finishes_what_runs_and_gets_nothing_more)
     cr_expect(eq(str, (char *)(uintptr_t)site_state(1), "away"));
 }
 
-/* Where nothing is launched, people read why in all cases, whole, and who did it if nothing else was said. */
-Test(gateway_joined, what_is_drained_says_for_what_or_by_whom)
-{
-    char     request[512], reason[302];
-    json_t  *answer, *why;
-    (void)join("far", 2);
-    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"node.drain\",\"node\":\"node-far\"}"));
-    (void)busy_job("olga");
-    hand here = hello(r.launched[0].agent);
-    cr_expect(eq(int, welcome_of(&here), HTC_OK));
-    why = rig_ask(&r, operator_peer(), "{\"op\":\"why\",\"user\":\"olga\"}");
-    cr_expect(strstr(json_string_value(json_object_get(why, "why")), "node node-far of site far is out of service: drained by the operator (olga), without a reason; htc resume node-far") != NULL,
-              "%s", json_string_value(json_object_get(why, "why")));
-    json_decref(why);
-    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"node.resume\",\"node\":\"node-far\"}"));
-    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\",\"site\":\"far\"}"));
-    why = rig_ask(&r, operator_peer(), "{\"op\":\"why\",\"user\":\"olga\"}");
-    cr_expect(strstr(json_string_value(json_object_get(why, "why")), "site far is out of service: drained by the operator (olga), without a reason; htc resume far") != NULL,
-              "%s", json_string_value(json_object_get(why, "why")));
-    json_decref(why);
-    memset(reason, 'x', 301);
-    for (int length = 301; length >= 300; length--) { /* none is cut: it is refused, or all of it is there, also after a restart */
-        reason[length] = '\0';
-        snprintf(request, sizeof request, "{\"op\":\"site.drain\",\"site\":\"far\",\"reason\":\"%s\"}", reason);
-        answer = rig_ask(&r, operator_peer(), request);
-        cr_expect(eq(int, json_object_get(answer, "error") != NULL, length == 301), "%d", length);
-        json_decref(answer);
-    }
-    for (int i = 0; i < 2; i++) {
-        cr_expect(strcmp(json_string_value(json_object_get(site_at(&answer, 1), "reason")), reason) == 0, "%s", i ? "after a restart" : "at once");
-        json_decref(answer);
-        if (i == 0)
-            kill_now();
-    }
-}
-
 /* A node is one of many of a site: its agents finish what runs and leave, the others go on; one that begins there later leaves at once. It lasts over a restart. */
 Test(gateway_joined, a_drained_node_finishes_what_runs_and_the_others_go_on)
 {
