@@ -109,11 +109,11 @@ static void let_in(void *ctx)
     if (j->o->site)
         return;
     if (j->ssh)
-        printf("joined %s with %u slots; agents go to the hosts of %s\n", j->o->join, j->slots, j->batch.hosts);
+        printf("joined %s with %u slot%s; agents go to the hosts of %s\n", j->o->join, j->slots, j->slots == 1 ? "" : "s", j->batch.hosts);
     else if (j->batch.system)
-        printf("joined %s with %u slots; agents are jobs of %s\n", j->o->join, j->slots, j->batch.system);
+        printf("joined %s with %u slot%s; agents are jobs of %s\n", j->o->join, j->slots, j->slots == 1 ? "" : "s", j->batch.system);
     else
-        printf("joined %s with %u slots; other hosts reach this one at %s\n", j->o->join, j->slots, j->at);
+        printf("joined %s with %u slot%s; other hosts reach this one at %s\n", j->o->join, j->slots, j->slots == 1 ? "" : "s", j->at);
     fflush(stdout);
 }
 

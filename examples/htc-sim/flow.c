@@ -166,19 +166,19 @@ static void say(const flow_options *o, const htc_sim_flow_report *all)
                r->stolen, r->commits, r->events, r->hash);
         return;
     }
-    printf("%" PRIu64 " tasks on %u workers with %u slots in all, %.3f s of work, the longest path %.3f s\n", r->tasks, o->sim.workers, r->slots,
+    printf("%" PRIu64 " task%s on %u worker%s with %u slot%s in all, %.3f s of work, the longest path %.3f s\n", r->tasks, plural(r->tasks), o->sim.workers, plural(o->sim.workers), r->slots, plural(r->slots),
            (double)r->work / 1e9, (double)r->longest / 1e9);
     if (o->runs > 1)
         printf("median of %u seeds by efficiency, which was %.4f to %.4f; cv is their mean\n", o->runs, worst->efficiency, best->efficiency);
     printf("took         %.3f s\n"
-           "efficiency   %.4f of what %u slots can do at best\n"
+           "efficiency   %.4f of what %u slot%s can do at best\n"
            "utilisation  %.4f; idle %.3f s of all slots\n"
            "throughput   %.1f tasks a second\n"
            "cv           %.4f of the tasks of each worker\n"
-           "stolen       %" PRIu64 " tasks\n"
-           "store        %" PRIu64 " commits\n",
-           (double)r->span / 1e9, r->efficiency, r->slots, r->utilisation, (double)r->idle / 1e9, r->throughput, mean_cv(all, o->runs), r->stolen,
-           r->commits);
+           "stolen       %" PRIu64 " task%s\n"
+           "store        %" PRIu64 " commit%s\n",
+           (double)r->span / 1e9, r->efficiency, r->slots, plural(r->slots), r->utilisation, (double)r->idle / 1e9, r->throughput, mean_cv(all, o->runs), r->stolen,
+           plural(r->stolen), r->commits, plural(r->commits));
 }
 
 int flow_command(int argc, char **argv)

@@ -69,7 +69,7 @@ static htc_status gather(cli *c, const char *selector, json_t *filter, holdings 
         json_array_foreach(json_object_get(answer, "jobs"), i, job) take_job(h, job);
         before = j_u64(answer, "next");
         json_decref(answer);
-        progress_say(&p, "%zu jobs so far", json_array_size(h->jobs));
+        progress_say(&p, "%zu job%s so far", json_array_size(h->jobs), plural(json_array_size(h->jobs)));
     } while (before);
     progress_end(&p);
     return s;
@@ -115,8 +115,8 @@ static void print_total(const json_t *total)
 {
     const json_t *out = json_object_get(total, "outputs"), *content = json_object_get(total, "content");
     const json_t *uploads = json_object_get(total, "uploads");
-    printf("on disk: outputs %s in %" PRIu64 " files, uploads %s in %" PRIu64 " files, unfinished uploads %s\n",
-           show_size(j_num(out, "bytes")).s, j_u64(out, "files"), show_size(j_num(content, "bytes")).s, j_u64(content, "files"),
+    printf("on disk: outputs %s in %" PRIu64 " file%s, uploads %s in %" PRIu64 " file%s, unfinished uploads %s\n",
+           show_size(j_num(out, "bytes")).s, j_u64(out, "files"), plural(j_u64(out, "files")), show_size(j_num(content, "bytes")).s, j_u64(content, "files"), plural(j_u64(content, "files")),
            show_size(j_num(uploads, "bytes")).s);
 }
 

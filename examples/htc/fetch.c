@@ -615,8 +615,8 @@ static void say_fetched(fetch *f, const char *where)
         json_decref(o);
         return;
     }
-    fprintf(f->to_stdout ? stderr : stdout, "%s: %" PRIu64 " of %" PRIu64 " tasks, %" PRIu64 " files, %s%s\n", where, f->tasks,
-            f->count, f->files, show_size((double)f->bytes).s, f->not_done   ? " (some tasks failed: see manifest.json)"
+    fprintf(f->to_stdout ? stderr : stdout, "%s: %" PRIu64 " of %" PRIu64 " task%s, %" PRIu64 " file%s, %s%s\n", where, f->tasks,
+            f->count, plural(f->count), f->files, plural(f->files), show_size((double)f->bytes).s, f->not_done   ? " (some tasks failed: see manifest.json)"
             : f->left_out ? " (some outputs are not stored: see manifest.json)"
                           : "");
     if (f->renamed)

@@ -186,7 +186,7 @@ static htc_status add_one(addition *a, const htc_flow *part, uint64_t worker, in
             snprintf(hint, sizeof hint, "htc flow why %" PRIu64 " says what the flow waits for", a->id);
             return cli_error(a->k->c, HTC_ETIMEDOUT, "", hint, "no worker has taken up what was added before within %.3g s", a->k->c->timeout_s);
         }
-        progress_say(&a->p, "flow %" PRIu64 ": %" PRIu64 " tasks added; the next wait until a worker has taken up those before", a->id, a->tasks);
+        progress_say(&a->p, "flow %" PRIu64 ": %" PRIu64 " task%s added; the next wait until a worker has taken up those before", a->id, a->tasks, plural(a->tasks));
         pause_ms(pause);
         pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS;
     }
@@ -219,7 +219,7 @@ static htc_status told(addition *a, htc_status s)
     flow_call *k = a->k;
     if (s != HTC_OK && a->tasks) { /* those before are there */
         htc_error e = k->c->error;
-        return cli_error(k->c, s, e.where, e.hint, "%.200s; %" PRIu64 " tasks were added before", e.text[0] ? e.text : htc_strerror(s), a->tasks);
+        return cli_error(k->c, s, e.where, e.hint, "%.200s; %" PRIu64 " task%s added before", e.text[0] ? e.text : htc_strerror(s), a->tasks, a->tasks == 1 ? " was" : "s were");
     }
     if (s != HTC_OK || !k->c->json) {
         if (s == HTC_OK && a->tasks)

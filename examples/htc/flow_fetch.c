@@ -136,7 +136,7 @@ static htc_status fetch_them(fetching *f, uint64_t job, const char *to)
     progress_begin(&p, f->k->c);
     for (size_t i = 0; i < f->n_unique && s == HTC_OK; i++) {
         s = fetch_one(f, job, top, &f->files[i]);
-        progress_say(&p, "%zu of %zu files", i + 1, f->n_unique);
+        progress_say(&p, "%zu of %zu file%s", i + 1, f->n_unique, plural(f->n_unique));
     }
     progress_end(&p);
     close(top);

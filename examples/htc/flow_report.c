@@ -75,8 +75,8 @@ static htc_status write_svg(flow_call *k, uint64_t id, const flow_graph *g, cons
     fprintf(out.f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"10\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"%d\" y=\"20\" font-size=\"12\" font-weight=\"bold\">flow %" PRIu64
-            ": %" PRIu64 " tasks on %u slots in %s%s</text>\n",
-            LEFT + WIDE + 30, top + HIGH + GAP, LEFT, id, f->ran, f->slots, show_seconds(f->makespan_s).s, lanes < f->slots ? ", not all slots drawn" : "");
+            ": %" PRIu64 " task%s on %u slot%s in %s%s</text>\n",
+            LEFT + WIDE + 30, top + HIGH + GAP, LEFT, id, f->ran, plural(f->ran), f->slots, plural(f->slots), show_seconds(f->makespan_s).s, lanes < f->slots ? ", not all slots drawn" : "");
     svg_lanes(g, f, f->makespan_s > 0 ? WIDE / f->makespan_s : 0, lanes, out.f);
     svg_busy(g, f, top, out.f);
     fprintf(out.f, "</svg>\n");
@@ -133,7 +133,7 @@ static void print_figures(flow_call *k, const flow_graph *g, const flow_figures 
 {
     table t;
     chart *c = must(calloc(1, sizeof *c));
-    printf("makespan %s; %u slots, %.1f%% busy; run times together %s\n", show_seconds(f->makespan_s).s, f->slots, 100 * f->utilisation, show_seconds(f->run_s).s);
+    printf("makespan %s; %u slot%s, %.1f%% busy; run times together %s\n", show_seconds(f->makespan_s).s, f->slots, plural(f->slots), 100 * f->utilisation, show_seconds(f->run_s).s);
     printf("efficiency %.1f%%: no schedule of these run times takes less than %s\n", 100 * f->efficiency, show_seconds(f->bound_s).s);
     print_path(g, f);
     printf("a task ended %s after the first began, ideally %s: delay ratio %.3f\n", show_seconds(f->turnaround_s).s, show_seconds(f->ideal_turnaround_s).s,

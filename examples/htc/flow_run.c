@@ -286,8 +286,8 @@ static htc_status outcome(flow_call *k, uint64_t id, const htc_flows_view *v, do
     char hint[120] = "";
     if (stays)
         snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them, htc flow resume %" PRIu64 " runs what is missing", id, id);
-    return cli_error(k->c, HTC_ETASKS, "", hint, "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
-                     v->tasks, v->cancelled);
+    return cli_error(k->c, HTC_ETASKS, "", hint, "%" PRIu64 " of %" PRIu64 " task%s failed and %" PRIu64 " %s cancelled", v->failed,
+                     v->tasks, plural(v->tasks), v->cancelled, v->cancelled == 1 ? "was" : "were");
 }
 
 typedef struct telling {
@@ -321,8 +321,8 @@ static htc_status wait_for_flow(flow_call *k, uint64_t id, htc_flows_view *v)
         s = htc_flows_look(k->store, id, v, &k->c->error);
         if (s != HTC_OK || v->state == HTC_FLOWS_ENDED || v->state == HTC_FLOWS_ABORTED || interrupted)
             break;
-        progress_say(&p, "flow %" PRIu64 ": %" PRIu64 " of %" PRIu64 " tasks ended, %" PRIu64 " failed, %u slots", id, v->done + v->failed + v->cancelled,
-                     v->tasks, v->failed, v->slots);
+        progress_say(&p, "flow %" PRIu64 ": %" PRIu64 " of %" PRIu64 " task%s ended, %" PRIu64 " failed, %u slot%s", id, v->done + v->failed + v->cancelled,
+                     v->tasks, plural(v->tasks), v->failed, v->slots, plural(v->slots));
         double gap = (now_s() - begun) / 50; /* its end is seen at most 2 % late */
         gap = gap < LOOK_S ? LOOK_S : gap < LOOK_MAX_S ? gap : LOOK_MAX_S;
         pause_ms((unsigned)(gap * 1000));

@@ -75,7 +75,7 @@ htc_status flow_status(flow_call *k)
     free(between);
     free(added);
     free(before);
-    printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " tasks ended\n", filled, "########################################", 40 - filled, "", ended, v.tasks);
+    printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " task%s ended\n", filled, "########################################", 40 - filled, "", ended, v.tasks, plural(v.tasks));
     printf("done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "  workers %u  slots %u\n", v.done, v.failed, v.cancelled, v.workers, v.slots);
     if (v.data)
         printf("its tasks read files of each other: placed by %s\n", v.policy);

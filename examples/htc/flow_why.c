@@ -79,7 +79,7 @@ static reason cancelled(const question *q, const flow_task *t, const char *what)
         root = above;
     }
     if (first == FLOW_NOBODY && q->v.max_fails && q->v.failed > q->v.max_fails)
-        r.text = must_print("%s was cancelled: more than %" PRIu64 " tasks had failed", what, q->v.max_fails);
+        r.text = must_print("%s was cancelled: more than %" PRIu64 " task%s had failed", what, q->v.max_fails, plural(q->v.max_fails));
     else if (first == FLOW_NOBODY)
         r.text = must_print("%s was cancelled: %s", what, t->reason[0] ? t->reason : "nobody said why");
     else if (g->tasks[root].state == FLOW_TASK_DONE && last != FLOW_NOBODY)
@@ -189,7 +189,7 @@ static reason of_flow(question *q)
     case HTC_FLOWS_ABORTED: r.text = must_print("%s will not run: its submitter went away before it was complete", what); break;
     case HTC_FLOWS_RUNNING: r = running(q, what); break;
     case HTC_FLOWS_ENDED:
-        r.text = must_print("%s has ended: %" PRIu64 " tasks done, %" PRIu64 " failed, %" PRIu64 " cancelled%s", what, q->v.done, q->v.failed, q->v.cancelled,
+        r.text = must_print("%s has ended: %" PRIu64 " task%s done, %" PRIu64 " failed, %" PRIu64 " cancelled%s", what, q->v.done, plural(q->v.done), q->v.failed, q->v.cancelled,
                             q->v.max_fails && q->v.failed > q->v.max_fails ? ", the last since too many had failed" : "");
         break;
     }

@@ -154,9 +154,9 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
         "\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
         j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
         100 * j_num(total, "efficiency_bound"));
-    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n", j_u64(total, "tasks"),
+    printf("%" PRIu64 " task%s, %.2f s each in %s, on %" PRIu64 " core%s\n", j_u64(total, "tasks"), plural(j_u64(total, "tasks")),
            j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time",
-           j_u64(total, "ncu"));
+           j_u64(total, "ncu"), plural(j_u64(total, "ncu")));
     report_mode(t->durable);
     printf("\nslots held by each user\n");
     chart_print(&t->chart, stdout, c->colour, t->slots ? t->slots : 1, chart_columns(stdout));

@@ -75,9 +75,9 @@ static htc_status change(cli *c, int drain, const char *name, uint32_t node, con
     if (s == HTC_OK && c->json)
         put_json(c, answer);
     else if (s == HTC_OK)
-        printf(drain ? "%s %s is out of service; %" PRIu64 " slots of it are in use until their tasks end\n"
-                     : "%s %s is in service; %" PRIu64 " slots of it are in use\n",
-               json_object_get(answer, "site") ? "site" : "node", json_object_get(answer, "site") ? j_str(answer, "site") : j_str(answer, "node"), j_u64(answer, "used"));
+        printf("%s %s is %s service; %" PRIu64 " slot%s of it %s in use%s\n", json_object_get(answer, "site") ? "site" : "node",
+               json_object_get(answer, "site") ? j_str(answer, "site") : j_str(answer, "node"), drain ? "out of" : "in", j_u64(answer, "used"), plural(j_u64(answer, "used")),
+               j_u64(answer, "used") == 1 ? "is" : "are", drain ? " until their tasks end" : "");
     json_decref(answer);
     json_decref(r);
     json_decref(of_node);

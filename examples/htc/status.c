@@ -113,8 +113,8 @@ static void print_job(cli *c, const json_t *job)
     printf("job %" PRIu64 "  %s%s%s  user %s%s%s\n", j_u64(job, "id"), colour_state(c, j_str(job, "state")),
            j_str(job, "state"), colour_end(c), j_str(job, "user"), name[0] ? "  name " : "", name);
     int filled = count ? (int)(40.0 * (double)ended / (double)count) : 0;
-    printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " tasks ended\n", filled, "########################################",
-           40 - filled, "", ended, count);
+    printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " task%s ended\n", filled, "########################################",
+           40 - filled, "", ended, count, plural(count));
     printf("waiting %" PRIu64 "  leased %" PRIu64 "  running %" PRIu64 "  staging out %" PRIu64 "  retry %" PRIu64
            "  done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "\n",
            j_u64(n, "waiting"), j_u64(n, "leased"), j_u64(n, "running"), j_u64(n, "staging_out"),
@@ -431,7 +431,7 @@ static void print_agents(cli *c, const json_t *answer)
         show_seconds(j_num(a, "since") > 0 ? now - j_num(a, "since") : -1).s, j_u64(a, "pid"), j_u64(a, "tasks_done"),
         j_str(a, "as"), j_str(a, "reason"));
     table_end(c, &t);
-    printf("%" PRIu64 " slots, %" PRIu64 " free; %s\n", j_u64(answer, "slots"), j_u64(answer, "free"),
+    printf("%" PRIu64 " slot%s, %" PRIu64 " free; %s\n", j_u64(answer, "slots"), plural(j_u64(answer, "slots")), j_u64(answer, "free"),
            j_str(answer, "apart_text"));
     json_array_foreach(json_object_get(answer, "sites"), i, a) if (j_u64(a, "memory"))
         printf("site %s: %s of %s of memory reserved\n", j_str(a, "name"), show_size(j_num(a, "memory_reserved")).s,
@@ -461,7 +461,7 @@ static void say_ended(cli *c, progress *p, const selection *sel)
         count += j_u64(job, "count");
     }
     json_decref(answer);
-    progress_say(p, "%" PRIu64 " of %" PRIu64 " tasks ended", ended, count);
+    progress_say(p, "%" PRIu64 " of %" PRIu64 " task%s ended", ended, count, plural(count));
 }
 
 /* Until the jobs of one page have ended: a second at a time, so that an interruption is seen. Gives the answer. */
@@ -506,13 +506,13 @@ static htc_status say_unfinished(cli *c, const selection *sel, uint64_t failed, 
     const char *id = sel->all ? "ID" : sel->id;
     if (!failed) {
         snprintf(hint, sizeof hint, "htc tasks %.60s --state cancelled lists them", id);
-        return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " tasks were cancelled", cancelled, count);
+        return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " task%s %s cancelled", cancelled, count, plural(count), cancelled == 1 ? "was" : "were");
     }
     snprintf(hint, sizeof hint, "htc tasks %.60s --failed says why", id);
     if (!cancelled)
-        return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " tasks failed", failed, count);
-    return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", failed, count,
-                     cancelled);
+        return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " task%s failed", failed, count, plural(count));
+    return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " task%s failed and %" PRIu64 " %s cancelled", failed, count, plural(count),
+                     cancelled, cancelled == 1 ? "was" : "were");
 }
 
 htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)

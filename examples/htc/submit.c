@@ -232,7 +232,7 @@ static htc_status show_tasks(cli *c, htc_bytes xml, uint64_t from, uint64_t show
     uint64_t count = htc_spec_count(spec);
     json_t  *tasks = json_array();
     if (from >= count && shown)
-        s = cli_error(c, HTC_ENOTFOUND, "--show", "indexes count from 0", "there are %" PRIu64 " tasks", count);
+        s = cli_error(c, HTC_ENOTFOUND, "--show", "indexes count from 0", count == 1 ? "there is %" PRIu64 " task" : "there are %" PRIu64 " tasks", count);
     for (uint64_t i = from; s == HTC_OK && i < count && i - from < shown; i++) {
         htc_task *task;
         s = htc_spec_task(spec, i, &task, &c->error);

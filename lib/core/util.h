@@ -37,6 +37,20 @@ size_t htc__utf8_len(const char *p, size_t n);
  * other programs say, before it stands in a message or a record. */
 void htc__text_clean(char *text);
 
+/* "1 task waits", "2 tasks wait": what the noun has at its end, and what the verb. */
+static inline const char *htc__plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+static inline const char *htc__verb(uint64_t n)
+{
+    return n == 1 ? "s" : "";
+}
+static inline const char *htc__are(uint64_t n)
+{
+    return n == 1 ? "is" : "are";
+}
+
 /* Check a caller's options struct against what this library knows: size 0 or below min is HTC_EINVAL, a longer one
  * with unknown bytes that are not zero HTC_EABI. Copies the known part over out, which holds the defaults' zeros. */
 htc_status htc__options_copy(void *out, size_t known, const void *in, size_t size, size_t min);

@@ -51,6 +51,12 @@ agent_pid() # of job $id, from the list of agents
 
 submit -- sh -c 'exit 42'
 ends HTC_EEXIT 'exit code 42'
+expect 0 "${H[@]}" status "$id" # one is no plural
+[[ $out == *'1 of 1 task ended'* ]] || fail "status: $out"
+expect 5 "${H[@]}" wait "$id"
+[[ $err == *': 1 of 1 task failed: '* ]] || fail "wait: $err"
+expect 0 "${H[@]}" fetch "$id" --to one
+[[ $out == 'one: 1 of 1 task, 0 files, 0 B'* ]] || fail "fetch: $out"
 submit -- sh -c 'kill -SEGV $$'
 ends HTC_ESIGNAL 'SEGV'
 submit --mem 40M -- python3 -c 'x = bytearray(120 << 20); import time; time.sleep(600)'

@@ -57,7 +57,7 @@ cmp -s daily out && fail "a daily cycle changes nothing"
 ends 2 dsp --peak 25h
 says "tre.htc.peak is more than a day"
 ends 0 dsp --count 500 --window 3d --policy perlease --B 0
-grep -qE '^1 environments, system dsp' out || fail "no first line"
+grep -qE '^1 environment, system dsp' out || fail "no first line"
 printf '; MaxProcs: 4\n1 0 0 3600 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n2 60 0 x 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n3 90 0 10 -1 -1 -1 4 -1 -1 1 1 1 1 1 1 -1 -1\n' > log.swf
 ends 2 dsp --trace log.swf --system drp
 says "log.swf:3"

@@ -92,7 +92,7 @@ static void count(const experiment *e, sum *s)
 static void say_experiment(const experiment *e)
 {
     char published[64], ours[64], difference[64], must[48];
-    printf("%s: %s, %s: %s (%" PRIu64 " runs, %.1f s)\n", e->id, e->paper, e->name, e->about, e->runs, e->seconds);
+    printf("%s: %s, %s: %s (%" PRIu64 " run%s, %.1f s)\n", e->id, e->paper, e->name, e->about, e->runs, plural(e->runs), e->seconds);
     for (size_t i = 0; i < e->n_claims; i++) {
         const claim *c = &e->claims[i];
         claim_texts(c, published, ours, difference, sizeof ours);

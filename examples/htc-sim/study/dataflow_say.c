@@ -96,16 +96,16 @@ void dataflow_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " tasks with %" PRIu64 " dependencies, %s, on %" PRIu64 " nodes with %" PRIu64 " cores, %s; a tick is %g s\n", r->tasks, r->edges,
-           dataflow_shapes[d->options.shape], d->options.nodes, r->cores, dataflow_systems[d->options.system], (double)d->options.tick_ns / 1e9);
+    printf("%" PRIu64 " task%s with %" PRIu64 " dependenc%s, %s, on %" PRIu64 " node%s with %" PRIu64 " core%s, %s; a tick is %g s\n", r->tasks, plural(r->tasks), r->edges,
+           r->edges == 1 ? "y" : "ies", dataflow_shapes[d->options.shape], d->options.nodes, plural(d->options.nodes), r->cores, plural(r->cores), dataflow_systems[d->options.system], (double)d->options.tick_ns / 1e9);
     if (d->copy_in_s > 0)
         printf("files        %.3f s until they are where they lie\n", d->copy_in_s);
     if (r->interrupted)
-        printf("last end     %.3f s%s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, d->copy_in_s > 0 ? " from then on" : "", s->ended);
+        printf("last end     %.3f s%s, of %" PRIu64 " task%s\n", (double)s->makespan / 1e9, d->copy_in_s > 0 ? " from then on" : "", s->ended, plural(s->ended));
     else
         printf("makespan     %.3f s%s; an ideal machine takes %.3f s\n", (double)s->makespan / 1e9, d->copy_in_s > 0 ? " from then on" : "", r->ideal_s);
     if (d->bound_s > 0)
-        printf("bound        %.3f s, with waits of %" PRIu64 " tasks a core\n", d->bound_s, d->bound_k);
+        printf("bound        %.3f s, with waits of %" PRIu64 " task%s a core\n", d->bound_s, d->bound_k, plural(d->bound_k));
     printf("throughput   %.2f tasks a second\nefficiency   ", r->throughput);
     if (!r->interrupted)
         printf("%.4f of the ideal; ", r->efficiency);

@@ -193,14 +193,15 @@ void dsp_say(const void *run, int json)
         printf("interrupted while dedicated clusters were run to be compared with; of them %u of %zu are known\n", d->compared, d->options.n_environments);
     else if (!d->has_ended)
         printf("interrupted at %.1f h of virtual time; what there was until then:\n", span);
-    printf("%zu environments, system %s, %.1f h, %" PRIu64 " jobs, of which %" PRIu64 " have completed\n"
+    printf("%zu environment%s, system %s, %.1f h, %" PRIu64 " job%s, of which %" PRIu64 " %s completed\n"
            "consumption  %.0f node-hours; dedicated clusters: %.0f, so %.1f %% are saved\n"
            "cost         %.2f\n"
            "peak         %" PRIu64 " nodes at one time, %" PRIu64 " charged in one lease unit; jobs ran on %" PRIu64 "\n"
            "adjustments  %" PRIu64 " nodes granted, %" PRIu64 " returned, %.1f s of setup an hour; %" PRIu64 " of %" PRIu64 " requests were rejected\n"
            "utilisation  %.4f of the time of nodes that were held\n"
            "run          %" PRIu64 " events in %.2f s, at most %.1f MiB, hash %016" PRIx64 "\n",
-           d->options.n_environments, dsp_systems[d->options.system], span, r->submitted, r->completed, (double)r->node_units * hour, d->dedicated_all * hour,
+           d->options.n_environments, plural(d->options.n_environments), dsp_systems[d->options.system], span, r->submitted, plural(r->submitted), r->completed,
+           r->completed == 1 ? "has" : "have", (double)r->node_units * hour, d->dedicated_all * hour,
            100 * saved((double)r->node_units, d->dedicated_all), r->cost, r->peak, d->hour_peak, r->busy_peak, r->granted, r->returned, dsp_setup_an_hour(d),
            r->rejected, r->requests, r->held_s > 0 ? r->busy_s / r->held_s : 0, s->events, d->seconds, (double)r->memory / 1048576, s->hash);
     say_environments(d);

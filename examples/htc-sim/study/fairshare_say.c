@@ -181,10 +181,12 @@ void fairshare_say(const void *run, int json)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
     if (f->log.file[0] && f->log.skipped + f->log.bad)
         printf("log          %" PRIu64 " jobs taken, %" PRIu64 " without a size or a length, %" PRIu64 " broken lines\n", f->log.taken, f->log.skipped, f->log.bad);
-    printf("%zu users, %" PRIu64 " jobs, %" PRIu64 " tasks on %" PRIu64 " cores; a tick is %g s\n", f->options.n_users, f->log.file[0] ? f->log.taken : f->options.n_jobs, s->submitted, f->report.cores,
+    uint64_t jobs = f->log.file[0] ? f->log.taken : f->options.n_jobs;
+    printf("%zu user%s, %" PRIu64 " job%s, %" PRIu64 " task%s on %" PRIu64 " core%s; a tick is %g s\n", f->options.n_users, plural(f->options.n_users), jobs, plural(jobs), s->submitted,
+           plural(s->submitted), f->report.cores, plural(f->report.cores),
            (double)f->options.tick_ns / 1e9);
     if (r->interrupted)
-        printf("last end     %.1f s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, s->ended);
+        printf("last end     %.1f s, of %" PRIu64 " task%s\n", (double)s->makespan / 1e9, s->ended, plural(s->ended));
     else
         printf("makespan     %.1f s, no less than %.1f s is possible\n", (double)s->makespan / 1e9, s->bound_s);
     printf("throughput   %.2f tasks a second\n"

@@ -234,13 +234,13 @@ static void say(const void *run, int json)
                x->seconds, r->hash);
         return;
     }
-    printf("%" PRIu64 " tasks on %u workers with %u slots in all, message by message\n"
+    printf("%" PRIu64 " task%s on %u worker%s with %u slot%s in all, message by message\n"
            "makespan     %.3f s\n"
            "throughput   %.2f tasks a second\n"
            "efficiency   %.4f of the ideal; %.4f of the slots' time was work\n"
            "tasks        of a worker: coefficient of variation %.4f; %" PRIu64 " were stolen\n"
            "run          %" PRIu64 " events in %.2f s, hash %016" PRIx64 "\n",
-           r->tasks, (unsigned)x->options.workers, (unsigned)r->slots, (double)r->span / 1e9, r->throughput, r->efficiency, r->utilisation, r->cv, r->stolen, r->events, x->seconds, r->hash);
+           r->tasks, plural(r->tasks), (unsigned)x->options.workers, plural(x->options.workers), (unsigned)r->slots, plural(r->slots), (double)r->span / 1e9, r->throughput, r->efficiency, r->utilisation, r->cv, r->stolen, r->events, x->seconds, r->hash);
 }
 
 /* The same run again, with its course as a file. */

@@ -172,7 +172,8 @@ void grids_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " jobs on %" PRIu64 " CPUs of %zu grids, system %s; a tick is %g s\n", s->submitted, g->cpus, g->hierarchy.grid_count, systems[g->options.system],
+    printf("%" PRIu64 " job%s on %" PRIu64 " CPU%s of %zu grid%s, system %s; a tick is %g s\n", s->submitted, plural(s->submitted), g->cpus, plural(g->cpus), g->hierarchy.grid_count,
+           plural(g->hierarchy.grid_count), systems[g->options.system],
            (double)g->options.tick_ns / 1e9);
     printf("jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results, %" PRIu64 " failed; %" PRIu64 " moves\n"
            "tasks        %" PRIu64 " handed in, %" PRIu64 " of them evicted\n"

@@ -128,9 +128,9 @@ void jobs_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.3f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " jobs on %" PRIu32 " nodes, %" PRIu32 " controller%s, policy %s\n"
-           "%s     %.3f s, %" PRIu64 " jobs have ended\n",
-           s->submitted, j->options.nodes, r->controllers, r->controllers == 1 ? "" : "s", j->policy, r->interrupted ? "last end" : "makespan", (double)s->makespan / 1e9, s->ended);
+    printf("%" PRIu64 " job%s on %" PRIu32 " node%s, %" PRIu32 " controller%s, policy %s\n"
+           "%s     %.3f s, %" PRIu64 " job%s ended\n",
+           s->submitted, plural(s->submitted), j->options.nodes, plural(j->options.nodes), r->controllers, r->controllers == 1 ? "" : "s", j->policy, r->interrupted ? "last end" : "makespan", (double)s->makespan / 1e9, s->ended, s->ended == 1 ? " has" : "s have");
     say_rate(r->throughput);
     printf("latency      %.3f ms from a job's submission until it has its nodes, at most %.3f ms\n", 1e3 * r->latency_s, 1e3 * r->latency_max_s);
     if (!j->options.central)

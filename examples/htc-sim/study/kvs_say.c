@@ -119,7 +119,7 @@ void kvs_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.3f s of virtual time; what there was until then:\n", (double)r->scale.span / 1e9);
-    printf("%" PRIu64 " clients of %s, %" PRIu32 " server%s", k->options.clients, models_[k->options.model], r->servers, r->servers == 1 ? "" : "s");
+    printf("%" PRIu64 " client%s of %s, %" PRIu32 " server%s", k->options.clients, plural(k->options.clients), models_[k->options.model], r->servers, r->servers == 1 ? "" : "s");
     if (r->aggregators)
         printf(", %" PRIu32 " aggregator%s", r->aggregators, r->aggregators == 1 ? "" : "s");
     if (copies_of(k) > 1)

@@ -91,10 +91,10 @@ void many_say(const void *run, int json)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
     if (m->options.grids > 1)
         printf("%" PRIu32 " grids side by side, all together: ", m->options.grids);
-    printf("%" PRIu64 " tasks on %" PRIu64 " nodes with %" PRIu64 " cores, %s; a tick is %g s\n", s->submitted, r->nodes, r->cores, many_architectures[m->architecture],
+    printf("%" PRIu64 " task%s on %" PRIu64 " node%s with %" PRIu64 " core%s, %s; a tick is %g s\n", s->submitted, plural(s->submitted), r->nodes, plural(r->nodes), r->cores, plural(r->cores), many_architectures[m->architecture],
            (double)m->options.tick_ns / 1e9);
     if (r->interrupted)
-        printf("last end     %.3f s, of %" PRIu64 " tasks\n", (double)s->makespan / 1e9, s->ended);
+        printf("last end     %.3f s, of %" PRIu64 " task%s\n", (double)s->makespan / 1e9, s->ended, plural(s->ended));
     else
         printf("makespan     %.3f s, no less than %.3f s is possible\n", (double)s->makespan / 1e9, s->bound_s);
     printf("throughput   %.2f tasks a second\nefficiency   ", r->throughput);

@@ -47,9 +47,9 @@ void micro_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " tasks of %g s on %" PRIu64 " cores, system %s, outputs %s\n", m->tasks, m->length_s, m->cores, micro_systems[m->system], micro_outputs[m->output]);
+    printf("%" PRIu64 " task%s of %g s on %" PRIu64 " core%s, system %s, outputs %s\n", m->tasks, plural(m->tasks), m->length_s, m->cores, plural(m->cores), micro_systems[m->system], micro_outputs[m->output]);
     if (r->interrupted)
-        printf("last end     %.3f s, of %" PRIu64 " tasks\n", f.makespan_s, s->ended);
+        printf("last end     %.3f s, of %" PRIu64 " task%s\n", f.makespan_s, s->ended, plural(s->ended));
     else
         printf("makespan     %.3f s, no less than %.1f s is possible\n"
                "efficiency   %.4f, no more than %.4f is possible in whole rounds\n",

@@ -42,6 +42,12 @@ static inline double ns_of_each(double seconds, uint64_t n)
     return n ? seconds * 1e9 / (double)n : 0;
 }
 
+/* "1 task", "2 tasks" */
+static inline const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* A run is the model's own struct. Whatever fails answers 0 or NULL, and error says why. */
 typedef struct model {
     const char         *name;    /* htc-sim NAME; sim.model */

@@ -57,9 +57,12 @@ static htc_status is_empty(trace *t)
 {
     t->error = (htc_error){ .status = HTC_EINPUT };
     if (t->skipped)
-        snprintf(t->error.text, sizeof t->error.text, "none of its %" PRIu64 " jobs can be run: they do not say how large or how long they are, or are not wanted", t->skipped);
+        snprintf(t->error.text, sizeof t->error.text,
+                 t->skipped == 1 ? "its %" PRIu64 " job cannot be run: it does not say how large or how long it is, or is not wanted"
+                                 : "none of its %" PRIu64 " jobs can be run: they do not say how large or how long they are, or are not wanted",
+                 t->skipped);
     else if (t->bad)
-        snprintf(t->error.text, sizeof t->error.text, "it has no jobs, and %" PRIu64 " lines that are broken", t->bad);
+        snprintf(t->error.text, sizeof t->error.text, t->bad == 1 ? "it has no jobs, and %" PRIu64 " line that is broken" : "it has no jobs, and %" PRIu64 " lines that are broken", t->bad);
     else
         snprintf(t->error.text, sizeof t->error.text, "there are no jobs in it");
     snprintf(t->error.hint, sizeof t->error.hint, "give a log with jobs: each is a line of 18 numbers (the Standard Workload Format)");

@@ -138,7 +138,7 @@ static htc_status write_all(kv_call *k, const char *path, kv_writer *w, int spac
         memcpy(cursor, r.cursor.len ? r.cursor.data : "", r.cursor.len);
         q.cursor = (htc_bytes){ cursor, r.cursor.len };
         s = write_page(k, w, &r, &ok);
-        progress_say(&p, "%" PRIu64 " keys", w->counts.items);
+        progress_say(&p, "%" PRIu64 " key%s", w->counts.items, plural(w->counts.items));
     } while (s == HTC_OK && ok && q.cursor.len);
     if (s == HTC_OK && ok && spaces)
         s = kv_backup_spaces(k, w, &ok);
@@ -335,7 +335,7 @@ static htc_status restore_all(restoring *x, backup_file *b)
         if (s != HTC_OK || end)
             break;
         s = put_back(x, &b->item);
-        progress_say(&p, "%" PRIu64 " of %" PRIu64 " keys", b->reader.items, x->count);
+        progress_say(&p, "%" PRIu64 " of %" PRIu64 " key%s", b->reader.items, x->count, plural(x->count));
     }
     if (s == HTC_OK)
         s = take_all(x);

@@ -117,7 +117,7 @@ static htc_status merge(kv_call *k, holder *all, size_t n, kv_writer *w, int *ok
         if (!low)
             break;
         s = write_key(k, low, low->item.key, w, ok);
-        progress_say(&p, "%" PRIu64 " keys", w->counts.items);
+        progress_say(&p, "%" PRIu64 " key%s", w->counts.items, plural(w->counts.items));
         for (holder *h = all; s == HTC_OK && h < all + n; h++)
             if (h != low && h->shows && htc_bytes_equal(h->item.key, low->item.key))
                 s = go_on(k, h);

@@ -135,8 +135,8 @@ static htc_status wait_for(change *x, int (*is_over)(const change *x))
         }
         kv_members_change_text(&x->all, what, sizeof what);
         if (x->all.change)
-            progress_say(&p, "%s%s ... %" PRIu32 " of %" PRIu32 " buckets", what, x->all.back ? ", given up" : "", x->all.moved,
-                         x->all.to_move);
+            progress_say(&p, "%s%s ... %" PRIu32 " of %" PRIu32 " bucket%s", what, x->all.back ? ", given up" : "", x->all.moved,
+                         x->all.to_move, plural(x->all.to_move));
         else
             progress_say(&p, settled(&x->all) ? "waiting ..." : "waiting until enough members keep the map ...");
         pause_ms(LOOK_MS);

@@ -534,9 +534,9 @@ static htc_status same_settings(cluster *k, const cluster *asked)
                        : asked->space && strcmp(asked->space, k->space_text) != 0                ? "--namespace"
                                                                                                  : NULL;
     return what ? cli_error(k->c, HTC_EEXISTS, k->dir, "leave it out, or give another --dir",
-                            "there is a cluster of %" PRIu32 " members, base port %" PRId64
+                            "there is a cluster of %" PRIu32 " member%s, base port %" PRId64
                             ", engine %s, durability %s here: %s differs",
-                            k->count, k->base_port, k->engine_text, k->durability_text, what)
+                            k->count, plural(k->count), k->base_port, k->engine_text, k->durability_text, what)
                 : HTC_OK;
 }
 

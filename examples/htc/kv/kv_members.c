@@ -144,14 +144,14 @@ static void show(kv_call *k, const htc_kv_members *all)
     htc_kv_member_shown m = { .size = sizeof m };
     char                what[80], driver[40] = "";
     table               t;
-    printf("%" PRIu32 " member%s, %" PRIu32 " buckets with %" PRIu32 " cop%s each, version %" PRIu64 " of the map\n", all->count,
-           all->count == 1 ? "" : "s", all->buckets, all->copies, all->copies == 1 ? "y" : "ies", all->version);
+    printf("%" PRIu32 " member%s, %" PRIu32 " bucket%s with %" PRIu32 " cop%s each, version %" PRIu64 " of the map\n", all->count,
+           all->count == 1 ? "" : "s", all->buckets, plural(all->buckets), all->copies, all->copies == 1 ? "y" : "ies", all->version);
     kv_members_change_text(all, what, sizeof what);
     if (all->driver)
         snprintf(driver, sizeof driver, ", by %016" PRIx64, all->driver);
     if (all->change)
-        printf("%s%s: %" PRIu32 " of %" PRIu32 " buckets have moved%s\n", what, all->back ? ", given up" : "", all->moved,
-               all->to_move, driver);
+        printf("%s%s: %" PRIu32 " of %" PRIu32 " bucket%s %s moved%s\n", what, all->back ? ", given up" : "", all->moved,
+               all->to_move, plural(all->to_move), all->moved == 1 ? "has" : "have", driver);
     if (all->rate)
         printf("at most %" PRIu32 " bucket%s a minute may move\n", all->rate, all->rate == 1 ? "" : "s");
     table_begin(&t, "MEMBER", "STATE", ">WEIGHT", ">BUCKETS", ">PLANNED", ">FIRST", "HEARD", "ADDRESS", NULL);

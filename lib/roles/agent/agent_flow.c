@@ -281,8 +281,8 @@ static void flow_ended(htc_agent *a, agent_flow *f, uint64_t done, uint64_t fail
                       .final = 1 };
     memcpy(o.node, a->holder.node, sizeof o.node);
     if (failed || cancelled)
-        snprintf(o.reason, sizeof o.reason, "of %" PRIu64 " tasks of flow %" PRIu64 " %" PRIu64 " failed and %" PRIu64 " were cancelled",
-                 done + failed + cancelled, f->flow, failed, cancelled);
+        snprintf(o.reason, sizeof o.reason, "of %" PRIu64 " task%s of flow %" PRIu64 " %" PRIu64 " failed and %" PRIu64 " %s cancelled",
+                 done + failed + cancelled, htc__plural(done + failed + cancelled), f->flow, failed, cancelled, cancelled == 1 ? "was" : "were");
     each_seat(a, f->flow, seat_with_outcome, &o);
 }
 

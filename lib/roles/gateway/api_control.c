@@ -117,12 +117,12 @@ static void sweep_end(htc_gateway *gw, sweep *s)
     walk_end(gw, j);
     if (full)
         htc__gw_req_fail(gw, q, HTC_EFULL, "cancel the whole job, or tasks that are closer to each other",
-                         "%llu tasks of job %llu are cancelled, and the others lie too far apart to be remembered",
-                         (unsigned long long)(q->total + changed), (unsigned long long)j->id);
+                         "%llu task%s of job %llu %s cancelled, and the others lie too far apart to be remembered",
+                         (unsigned long long)(q->total + changed), htc__plural(q->total + changed), (unsigned long long)j->id, htc__are(q->total + changed));
     else if (over)
         htc__gw_req_fail(gw, q, HTC_EDENIED, "go on when some have ended, or ask the operator for more (htc quota)",
-                         "%llu tasks of job %llu are tried again, and the quota of unfinished tasks lets no more be", (unsigned long long)(q->total + changed),
-                         (unsigned long long)j->id);
+                         "%llu task%s of job %llu %s tried again, and the quota of unfinished tasks lets no more be", (unsigned long long)(q->total + changed),
+                         htc__plural(q->total + changed), (unsigned long long)j->id, htc__are(q->total + changed));
     else
         job_done(gw, q, changed);
     htc__gw_job_release(gw, j);
@@ -261,8 +261,8 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
     uint64_t named = 0;
     for (uint32_t i = 0; !whole && i < q->select.n_ranges; i++) {
         if (q->select.ranges[i].from >= j->count) {
-            htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
-                             (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)q->select.ranges[i].from);
+            htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu task%s, and none with index %llu",
+                             (unsigned long long)j->id, (unsigned long long)j->count, htc__plural(j->count), (unsigned long long)q->select.ranges[i].from);
             walk_end(gw, j);
             return;
         }

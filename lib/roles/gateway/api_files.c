@@ -138,8 +138,8 @@ static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
 {
     int of_flow = wanted.at.task >= j->count;
     if (of_flow && wanted.at.attempt == 0) {
-        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
-                         (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)wanted.at.task);
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu task%s, and none with index %llu",
+                         (unsigned long long)j->id, (unsigned long long)j->count, htc__plural(j->count), (unsigned long long)wanted.at.task);
         return;
     }
     reading *f = htc_runtime_context(gw->runtime, sizeof *f);

@@ -242,8 +242,8 @@ static void stored(void *role, void *ctx, const htc_kv_result *r)
     htc__gw_edges_opened(gw, j);
     htc__log_with(&gw->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__TEXT("user", j->user->name), HTC__NUMBER("job", j->id), HTC__NUMBER("tasks", j->count)),
-                  "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
-                  (unsigned long long)j->count);
+                  "%s submits job %llu (%s): %llu task%s", j->user->name, (unsigned long long)j->id, j->name,
+                  (unsigned long long)j->count, htc__plural(j->count));
     if (j->key[0])
         htc__gw_known_key_set(gw, j->user->name, j->key, j->id);
     answer_submitted(gw, s->q, j, 0);

@@ -327,7 +327,7 @@ static int why_wide(htc_gateway *gw, const job *j, char *text, size_t cap)
         return 0;
     char what[100];
     if (j->width.members > 1)
-        snprintf(what, sizeof what, "%u slots on each of %u nodes", j->width.part, j->width.members);
+        snprintf(what, sizeof what, "%u slot%s on each of %u nodes", j->width.part, htc__plural(j->width.part), j->width.members);
     else
         snprintf(what, sizeof what, "%u slots of one agent", j->width.slots);
     for (size_t i = 0; i < gw->n_sites; i++)
@@ -462,19 +462,20 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         return "Idle";
     }
     if (u->queued == 0 && u->retrying && !u->running) {
-        snprintf(text, cap, "%llu tasks of %s failed and pause before they are tried again", (unsigned long long)u->retrying, name);
+        snprintf(text, cap, u->retrying == 1 ? "%llu task of %s failed and pauses before it is tried again" : "%llu tasks of %s failed and pause before they are tried again",
+                 (unsigned long long)u->retrying, name);
         return "RetryWait";
     }
     if (u->queued == 0) {
-        snprintf(text, cap, "nothing of %s waits: %llu tasks run", name, (unsigned long long)u->running);
+        snprintf(text, cap, "nothing of %s waits: %llu task%s run%s", name, (unsigned long long)u->running, htc__plural(u->running), htc__verb(u->running));
         return "Satisfied";
     }
     if (u->waits && !u->agents) {
-        snprintf(text, cap, "the agents of %u slots of %s wait in the queues of batch systems: htc sites, htc agents", u->waits, name);
+        snprintf(text, cap, "the agents of %u slot%s of %s wait in the queues of batch systems: htc sites, htc agents", u->waits, htc__plural(u->waits), name);
         return "Starting";
     }
     if (u->starting) {
-        snprintf(text, cap, "the agents of %u slots of %s are starting", u->starting, name);
+        snprintf(text, cap, "the agents of %u slot%s of %s are starting", u->starting, htc__plural(u->starting), name);
         return "Starting";
     }
     for (const agent *a = gw->agents; a; a = a->hh.next) {
@@ -495,17 +496,17 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
             return needs[i].code;
         }
     if (gw->free && paused && paused->closed) {
-        snprintf(text, cap, "%u slots are free, but site %s is out of service: %s; htc resume %s, by the operator, launches there again", gw->free, paused->name,
+        snprintf(text, cap, "%u slot%s %s free, but site %s is out of service: %s; htc resume %s, by the operator, launches there again", gw->free, htc__plural(gw->free), htc__are(gw->free), paused->name,
                  paused->closed_for, paused->name);
         return "Site";
     }
     if (gw->free && paused && htc__gw_host_closed(gw, paused)) {
-        snprintf(text, cap, "%u slots are free, but node %s of site %s is out of service: %s; htc resume %s, by the operator, launches there again", gw->free, paused->node,
+        snprintf(text, cap, "%u slot%s %s free, but node %s of site %s is out of service: %s; htc resume %s, by the operator, launches there again", gw->free, htc__plural(gw->free), htc__are(gw->free), paused->node,
                  paused->name, htc__gw_host_closed(gw, paused), paused->node);
         return "Site";
     }
     if (gw->free && paused) {
-        snprintf(text, cap, "%u slots are free, but site %s launches nothing for %.0f s more: %s", gw->free, paused->name,
+        snprintf(text, cap, "%u slot%s %s free, but site %s launches nothing for %.0f s more: %s", gw->free, htc__plural(gw->free), htc__are(gw->free), paused->name,
                  (double)(paused->not_before - gw->now) / 1e9, paused->reason[0] ? paused->reason : "an agent failed there before");
         return "Site";
     }
@@ -574,7 +575,7 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
             if (t->state == TASK_NEW && index > j->next)
                 ahead += index - j->next;
             code = why_user(gw, j->user, user_text, sizeof user_text);
-            snprintf(text, sizeof text, "%llu.%llu waits with %llu tasks before it: %s", id, i, ahead, user_text);
+            snprintf(text, sizeof text, "%llu.%llu waits with %llu task%s before it: %s", id, i, ahead, htc__plural(ahead), user_text);
         }
         break;
     case TASK_LEASED:
@@ -669,16 +670,17 @@ static void why_job(htc_gateway *gw, request *q, job *j)
         if (causes[cause].unbegun)
             snprintf(text, sizeof text, "job %llu has not begun: %s", (unsigned long long)j->id, user_text);
         else
-            snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting,
-                     (unsigned long long)j->id, user_text);
+            snprintf(text, sizeof text, "%llu task%s of job %llu wait%s: %s", (unsigned long long)waiting, htc__plural(waiting),
+                     (unsigned long long)j->id, htc__verb(waiting), user_text);
         code = causes[cause].code;
     } else if (waiting == 0 && j->now.retry_wait) {
-        snprintf(text, sizeof text, "nothing of job %llu waits for a slot: %llu tasks run, %llu failed and pause before the next try",
-                 (unsigned long long)j->id, (unsigned long long)j->now.leased, (unsigned long long)j->now.retry_wait);
+        snprintf(text, sizeof text, "nothing of job %llu waits for a slot: %llu task%s run%s, %llu failed and pause%s before the next try",
+                 (unsigned long long)j->id, (unsigned long long)j->now.leased, htc__plural(j->now.leased), htc__verb(j->now.leased), (unsigned long long)j->now.retry_wait,
+                 htc__verb(j->now.retry_wait));
         code = "RetryWait";
     } else if (waiting == 0) {
-        snprintf(text, sizeof text, "nothing of job %llu waits: its last %llu tasks run", (unsigned long long)j->id,
-                 (unsigned long long)j->now.leased);
+        snprintf(text, sizeof text, j->now.leased == 1 ? "nothing of job %llu waits: its last %llu task runs" : "nothing of job %llu waits: its last %llu tasks run",
+                 (unsigned long long)j->id, (unsigned long long)j->now.leased);
         code = "Running";
     } else {
         unsigned long long ahead = 0;
@@ -686,11 +688,11 @@ static void why_job(htc_gateway *gw, request *q, job *j)
             ahead += htc__gw_job_ready(o);
         code = why_user(gw, j->user, user_text, sizeof user_text);
         if (ahead)
-            snprintf(text, sizeof text, "%llu tasks of job %llu wait, with %llu of other jobs before them: %s",
-                     (unsigned long long)waiting, (unsigned long long)j->id, ahead, user_text);
+            snprintf(text, sizeof text, "%llu task%s of job %llu wait%s, with %llu of other jobs before %s: %s",
+                     (unsigned long long)waiting, htc__plural(waiting), (unsigned long long)j->id, htc__verb(waiting), ahead, waiting == 1 ? "it" : "them", user_text);
         else
-            snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting,
-                     (unsigned long long)j->id, user_text);
+            snprintf(text, sizeof text, "%llu task%s of job %llu wait%s: %s", (unsigned long long)waiting, htc__plural(waiting),
+                     (unsigned long long)j->id, htc__verb(waiting), user_text);
     }
     why_answer(gw, q, code, text);
 }

@@ -463,8 +463,8 @@ static void list_job(htc_gateway *gw, request *q, job *j)
         from = from < low ? low : from;
         last = last > high ? high : last;
         if (low >= j->count) {
-            htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
-                             (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)low);
+            htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu task%s, and none with index %llu",
+                             (unsigned long long)j->id, (unsigned long long)j->count, htc__plural(j->count), (unsigned long long)low);
             return;
         }
     }

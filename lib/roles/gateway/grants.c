@@ -99,7 +99,8 @@ htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, uint32
     htc__counted_need(&taking, t->resources, t->n_resources);
     task_width width = htc__gw_task_width(t);
     if (width.members > 1 && width.members > htc__gw_gang_most(gw, width.part, NULL)) {
-        snprintf(why, cap, "asks for %u cores on each of %u nodes, and no site has more than %u such nodes", width.part, width.members, htc__gw_gang_most(gw, width.part, NULL));
+        snprintf(why, cap, "asks for %u core%s on each of %u nodes, and no site has more than %u such node%s", width.part, htc__plural(width.part), width.members,
+                 htc__gw_gang_most(gw, width.part, NULL), htc__plural(htc__gw_gang_most(gw, width.part, NULL)));
         return HTC_ETOOBIG;
     }
     machine_wish asks = { 0 };

@@ -202,7 +202,7 @@ static void come(htc_gateway *gw, site *s, uint32_t peer, const htc_joined_hello
     if (before)
         htc_runtime_close(gw->runtime, before, HTC_ECLOSED);
     htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__TEXT("site", s->name), HTC__TEXT("node", m->node), HTC__NUMBER("slots", m->slots)),
-                  "host %s joins with %u slots -> it is site %s", m->node, m->slots, s->name);
+                  "host %s joins with %u slot%s -> it is site %s", m->node, m->slots, htc__plural(m->slots), s->name);
 }
 
 /* What the host counts now; what it names no more it has no more. Devices are of one node: a batch system's are that system's to give. */

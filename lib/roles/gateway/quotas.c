@@ -237,7 +237,7 @@ static int admits(htc_gateway *gw, request *q, const user *u, const project *p, 
         text_of(gw, u, p, kind, text, sizeof text);
         if (kind == QUOTA_TASKS)
             htc__gw_req_fail(gw, q, HTC_EDENIED, "submit fewer, wait until some have ended, or ask the operator for more (htc quota)",
-                             "%llu tasks are more than the quota of %s", (unsigned long long)tasks, text);
+                             "%llu task%s %s more than the quota of %s", (unsigned long long)tasks, htc__plural(tasks), htc__are(tasks), text);
         else
             htc__gw_req_fail(gw, q, HTC_EDENIED, kind == QUOTA_BYTES ? FREES_BYTES : "ask the operator for more (htc quota)",
                              "nothing is left of the quota of %s", text);

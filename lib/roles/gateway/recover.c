@@ -69,8 +69,8 @@ void htc__gw_serve(htc_gateway *gw)
     htc__log_with(&gw->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__NUMBER("users", HASH_COUNT(gw->users)), HTC__NUMBER("jobs", HASH_COUNT(gw->jobs)),
                               HTC__NUMBER("agents", agents), HTC__NUMBER("slots", gw->slots)),
-                  "ready: %u users, %u open jobs, %u agents to come back, %u slots", HASH_COUNT(gw->users),
-                  HASH_COUNT(gw->jobs), agents, gw->slots);
+                  "ready: %u user%s, %u open job%s, %u agent%s to come back, %u slot%s", HASH_COUNT(gw->users), htc__plural(HASH_COUNT(gw->users)),
+                  HASH_COUNT(gw->jobs), htc__plural(HASH_COUNT(gw->jobs)), agents, htc__plural(agents), gw->slots, htc__plural(gw->slots));
 }
 
 /* ---- one job ---- */

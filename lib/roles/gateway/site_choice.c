@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/util.h"
+
 #define GIB (1 << 30)
 
 offer htc__site_offers(const machine_wish *w, const site_nodes *s)
@@ -71,7 +73,7 @@ htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t
     else if (wish->memory > memory)
         snprintf(why, cap, "asks for %.1f GiB of memory, and the largest node has %.1f GiB", (double)wish->memory / GIB, (double)memory / GIB);
     else if (wish->cores > cores)
-        snprintf(why, cap, "asks for %u cores, and the largest node has %u", wish->cores, cores);
+        snprintf(why, cap, "asks for %u core%s, and the largest node has %u", wish->cores, htc__plural(wish->cores), cores);
     else if (wall_max_s > 0 && wish->wall_s > wall_max_s)
         snprintf(why, cap, "asks for a wall time of %.0f s, and the sites allow %.0f s", wish->wall_s, wall_max_s);
     else if (wish->cores > slots && wish->cores > 1)

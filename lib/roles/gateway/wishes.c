@@ -195,8 +195,8 @@ static int parse_array(htc_gateway *gw, request *q, job *j)
         return 0;
     }
     if (j->count % a.count) {
-        htc__gw_req_fail(gw, q, HTC_EINVAL, "its sweep has a value for each number", "the array has %llu numbers and the document %llu tasks",
-                         (unsigned long long)a.count, (unsigned long long)j->count);
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "its sweep has a value for each number", "the array has %llu number%s and the document %llu task%s",
+                         (unsigned long long)a.count, htc__plural(a.count), (unsigned long long)j->count, htc__plural(j->count));
         return 0;
     }
     if (!json_object_get(q->body, "max_running"))
