@@ -8,6 +8,7 @@
 #include "htcsched/agent.h"
 #include "htcsched/work.h"
 #include "htcsched/calls.h"
+#include "roles/agent/agent_private.h"
 #include "roles/runtime/agent_wire.h"
 
 #define GATEWAY 5
@@ -809,6 +810,25 @@ Test(agent, connects_again_when_the_gateway_is_silent)
            "[1028000] send AGENT_HELLO grant 1 1.0/1r\n"
            "[1036000] send AGENT_HELLO grant 1 1.0/1r\n"
            "[1041000] close HTC_ETIMEDOUT\n");
+}
+
+/* One that only waits for tasks of flows is silent for long, and hears nothing meanwhile. Its next beat is asked with time for the answer, also where
+ * it does not rest any more. */
+Test(agent, keeps_its_connection_when_its_rest_ends)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    hear_grant(2, HTC_GRANT_WAIT, 1000 * HTC_SECOND);
+    forget();
+    agent->beat_gap = 60 * HTC_SECOND; /* as its last beat has said */
+    agent->beat_at = now + 60 * HTC_SECOND;
+    wait_until(now + 65 * HTC_SECOND);
+    expect("[1060000] send HEARTBEAT 2 grant 1 1.0/1r\n");
+    hear_answer(2, 0, -1, -1);
+    wait_until(now + 16 * HTC_SECOND);
+    expect("[1070000] send HEARTBEAT 3 grant 1 1.0/1r\n"
+           "[1080000] send HEARTBEAT 4 grant 1 1.0/1r\n");
+    wait_until(now + 5 * HTC_SECOND);
+    expect("[1085000] close HTC_ETIMEDOUT\n");
 }
 
 /* Written off: what was never reported is dropped, what was may be committed and keeps its outputs. */

@@ -74,6 +74,7 @@ struct htc_agent {
     htc_ns   idle_at;  /* since when nothing is held that has begun */
     htc_ns   hello_at, beat_at, pull_at, wait_until, stop_at;
     htc_ns   beat_gap; /* before beat_at */
+    htc_ns   asked_at; /* the first heartbeat after heard_at, if it is later */
     uint32_t hello_tries, pull_tries;
     htc_ns   span; /* that tasks run, as of late; 0: not known */
     uint32_t batch; /* tasks of the last grant */

@@ -47,6 +47,8 @@ void htc__agent_say_heartbeat(htc_agent *a)
     htc_heartbeat_write(&a->buf, m);
     say(a);
     a->beat_at = a->holder.now + a->beat_gap;
+    if (a->asked_at <= a->heard_at)
+        a->asked_at = a->holder.now;
     if (a->reconciling == UINT64_MAX)
         a->reconciling = a->beat_seq;
 }
