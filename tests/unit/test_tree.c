@@ -235,6 +235,38 @@ Test(tree, what_is_no_tree_is_refused)
     cr_expect(eq(int, unpack(written(good, n), "cut"), HTC_OK), "%s", why);
 }
 
+/* What has too many entries is known for that when they are listed: before any is packed, and with no more of them in memory. */
+Test(tree, what_has_too_many_entries_is_not_begun)
+{
+    char        text[1025], name[64];
+    struct stat st;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    cr_assert(mkdir("many", 0700) == 0 && mkdir("many/z", 0700) == 0);
+    for (int i = 0; i < 99; i++) {
+        snprintf(name, sizeof name, "many/%s%d", i < 50 ? "" : "z/", i);
+        put(name, text, 0600);
+    }
+    htc__tree_entries_max = 100;
+    cr_expect(eq(int, unpack(packed("many", HTC_OK), "there"), HTC_OK), "%s", why);
+    cr_expect(access("there/z/98", F_OK) == 0);
+    put("many/z/99", text, 0600);
+    close(packed("many", HTC_ETOOBIG)); /* also where they are in several directories */
+    cr_expect(strcmp(why, "more than 100 files: pack them into an archive") == 0, "%s", why);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "many/a%d", i);
+        put(name, text, 0600);
+    }
+    int fd = packed("many", HTC_ETOOBIG);
+    cr_expect(fstat(fd, &st) == 0 && st.st_size == 0, "%lld bytes were packed", (long long)st.st_size);
+    close(fd);
+    int from = open("many", O_RDONLY | O_DIRECTORY), to = open(".", O_RDONLY | O_DIRECTORY);
+    cr_expect(eq(int, htc__tree_copy(from, to, "copy", why, sizeof why), HTC_ETOOBIG));
+    cr_expect(access("copy/a0", F_OK) != 0);
+    close(from);
+    close(to);
+}
+
 Test(tree, a_uri_says_whether_it_is_a_directory)
 {
     int  tree = 7;

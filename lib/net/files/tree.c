@@ -18,8 +18,9 @@
 #define MAGIC       "htc-tree 1\n"
 #define NAME_ROOM   4096
 #define DEPTH_MAX   128 /* directories below each other: each one holds a descriptor while it is read */
-#define ENTRIES_MAX UINT64_C(1000000)
 #define PIECE       65536
+
+uint64_t htc__tree_entries_max = 1000000;
 
 /* ---- walking ---- */
 
@@ -50,9 +51,9 @@ static htc_status unreadable(walker *w, int why)
 
 static htc_status count_entry(walker *w)
 {
-    if (++w->entries <= ENTRIES_MAX)
+    if (++w->entries <= htc__tree_entries_max)
         return HTC_OK;
-    WHY(w, "more than %d files: pack them into an archive", (int)ENTRIES_MAX);
+    WHY(w, "more than %llu files: pack them into an archive", (unsigned long long)htc__tree_entries_max);
     return HTC_ETOOBIG;
 }
 
@@ -85,25 +86,97 @@ static htc_status walk_link(walker *w, int at, const char *name, unsigned depth)
     return HTC_EPATH;
 }
 
-static int is_entry(const struct dirent *e)
+/* ---- the names in one directory ---- */
+
+typedef struct names {
+    char  *bytes; /* one behind the other, each with a zero */
+    size_t len, cap;
+    size_t n;
+    char **sorted;
+} names;
+
+static htc_status out_of_memory(walker *w)
 {
-    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    WHY(w, "out of memory for the names in %.200s", w->name[0] ? w->name : "the directory");
+    return HTC_ENOMEM;
+}
+
+static htc_status add_name(walker *w, names *l, const char *name)
+{
+    size_t     len = strlen(name) + 1;
+    htc_status status = count_entry(w);
+    if (status == HTC_OK && l->cap - l->len < len) {
+        size_t cap = 2 * l->cap + len;
+        char  *bytes = realloc(l->bytes, cap);
+        if (!bytes)
+            return out_of_memory(w);
+        l->bytes = bytes;
+        l->cap = cap;
+    }
+    if (status != HTC_OK)
+        return status;
+    memcpy(l->bytes + l->len, name, len);
+    l->len += len;
+    l->n++;
+    return HTC_OK;
 }
 
 /* Not by the user's language: the order is part of the content. */
-static int by_bytes(const struct dirent **a, const struct dirent **b)
+static int by_bytes(const void *a, const void *b)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
+
+static htc_status sort_names(walker *w, names *l)
+{
+    char *at = l->bytes;
+    if (l->n == 0)
+        return HTC_OK;
+    l->sorted = malloc(l->n * sizeof *l->sorted);
+    if (!l->sorted)
+        return out_of_memory(w);
+    for (size_t i = 0; i < l->n; i++, at += strlen(at) + 1)
+        l->sorted[i] = at;
+    qsort(l->sorted, l->n, sizeof *l->sorted, by_bytes);
+    return HTC_OK;
+}
+
+/* Each name counts when it is listed, so that all that are held at a time, below each other too, are no more than may be packed. */
+static htc_status list_names(walker *w, int dir, names *l)
+{
+    int            fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR           *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e = NULL;
+    htc_status     status = HTC_OK;
+    if (!d) {
+        status = unreadable(w, errno);
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    for (errno = 0; status == HTC_OK && (e = readdir(d)) != NULL; errno = 0)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            status = add_name(w, l, e->d_name);
+    if (status == HTC_OK && errno)
+        status = unreadable(w, errno);
+    closedir(d);
+    return status == HTC_OK ? sort_names(w, l) : status;
+}
+
+static void free_names(names *l)
+{
+    free(l->bytes);
+    free(l->sorted);
+}
+
+/* ---- */
 
 static htc_status walk_dir(walker *w, int fd, size_t len, unsigned depth);
 
 static htc_status walk_one(walker *w, int at, const char *name, size_t len, unsigned depth)
 {
     struct stat st;
-    htc_status  status = count_entry(w);
-    if (status != HTC_OK)
-        return status;
+    htc_status  status;
     if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return unreadable(w, errno);
     if (S_ISREG(st.st_mode))
@@ -132,23 +205,19 @@ static htc_status walk_one(walker *w, int at, const char *name, size_t len, unsi
 /* fd is taken; len: of its name. */
 static htc_status walk_dir(walker *w, int fd, size_t len, unsigned depth)
 {
-    struct dirent **list = NULL;
-    htc_status      status = HTC_OK;
-    int             n = scandirat(fd, ".", &list, is_entry, by_bytes);
-    if (n < 0)
-        status = unreadable(w, errno);
-    for (int i = 0; i < n; i++) {
-        int m = snprintf(w->name + len, sizeof w->name - len, "%s%s", len ? "/" : "", list[i]->d_name);
-        if (status == HTC_OK && len + (size_t)m >= sizeof w->name) {
+    names      l = { 0 };
+    htc_status status = list_names(w, fd, &l);
+    for (size_t i = 0; i < l.n && status == HTC_OK; i++) {
+        int m = snprintf(w->name + len, sizeof w->name - len, "%s%s", len ? "/" : "", l.sorted[i]);
+        if (len + (size_t)m >= sizeof w->name) {
             WHY(w, "a name is longer than %d bytes", NAME_ROOM - 1);
             status = HTC_EINPUT;
-        } else if (status == HTC_OK) {
-            status = walk_one(w, fd, list[i]->d_name, len + (size_t)m, depth);
+        } else {
+            status = walk_one(w, fd, l.sorted[i], len + (size_t)m, depth);
         }
         w->name[len] = '\0';
-        free(list[i]);
     }
-    free(list);
+    free_names(&l);
     close(fd);
     return status;
 }
@@ -544,9 +613,9 @@ static htc_status make_all(unpacker *u)
         status = get_text(u, u->name);
         if (status != HTC_OK)
             break;
-        if (n == ENTRIES_MAX || !htc__name_stays(u->name)) {
-            WHY(&u->m, "%s", n == ENTRIES_MAX ? "more than a million files" : "a name in it leaves the directory");
-            return n == ENTRIES_MAX ? HTC_ETOOBIG : HTC_EPATH;
+        if (n == htc__tree_entries_max || !htc__name_stays(u->name)) {
+            WHY(&u->m, "%s", n == htc__tree_entries_max ? "more than a million files" : "a name in it leaves the directory");
+            return n == htc__tree_entries_max ? HTC_ETOOBIG : HTC_EPATH;
         }
         switch (type) {
         case 'd': status = make_dir(&u->m); break;

@@ -16,6 +16,9 @@
 
 #include "htcsched/status.h"
 
+/* A million entries, or fewer in a test. */
+extern uint64_t htc__tree_entries_max;
+
 /* Write the directory to out, from its position on. HTC_EPATH: a symbolic link leads outside; HTC_EINPUT: what is there is no file, cannot be read or
  * changes; HTC_ETOOBIG; HTC_ENOSPC, HTC_EIO. why names the entry. */
 htc_status htc__tree_pack(const char *dir, int out, char *why, size_t room);
