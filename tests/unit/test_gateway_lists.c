@@ -117,6 +117,48 @@ Test(gateway_lists, pages_go_on_over_removed_jobs)
 
 /* ---- history ---- */
 
+/* What a user asks of all of its jobs costs what these are, however many others have, wherever its own lie among them. */
+Test(gateway_lists, a_user_with_few_jobs_pays_for_few)
+{
+    static const char of_ada[] = "{\"op\":\"status\",\"user\":\"ada\",\"limit\":100}", last[] = "{\"op\":\"status\",\"user\":\"ada\",\"id\":\"last\"}";
+    uint32_t          p = operator_peer();
+    json_decref(rig_ask(&r, p, "{\"op\":\"user.add\",\"name\":\"ada\",\"password\":\"secret12\"}"));
+    uint64_t first = submit(p, "ada", SWEEP(1));
+    many_jobs(p);
+    uint64_t second = submit(p, "ada", SWEEP(1)), record;
+    many_jobs(p);
+    json_decref(page_below(p, UINT64_MAX >> 1, 1000));
+    record = took_told / 1000;
+    for (int starts = 0; starts < 2; starts++) {
+        uint64_t told = r.told;
+        json_t  *answer = rig_ask(&r, p, of_ada), *jobs = json_object_get(answer, "jobs");
+        cr_expect(r.told - told < 10 * record, "%llu bytes, and a record has %llu", (unsigned long long)(r.told - told), (unsigned long long)record);
+        cr_assert(eq(sz, json_array_size(jobs), 2));
+        cr_expect((uint64_t)json_integer_value(json_object_get(json_array_get(jobs, 0), "id")) == second);
+        cr_expect((uint64_t)json_integer_value(json_object_get(json_array_get(jobs, 1), "id")) == first);
+        cr_expect(json_is_null(json_object_get(answer, "next")));
+        json_decref(answer);
+        told = r.told;
+        answer = rig_ask(&r, p, last);
+        cr_expect(r.told - told < 10 * record && json_array_size(json_object_get(answer, "jobs")) == 1);
+        json_decref(answer);
+        rig_pass(&r, 2 * HTC_SECOND);
+        rig_kill(&r);
+        rig_start(&r);
+        p = operator_peer();
+    }
+    char text[120];
+    snprintf(text, sizeof text, "{\"op\":\"cancel\",\"id\":%llu}", (unsigned long long)second);
+    json_decref(rig_ask(&r, p, text));
+    rig_pass(&r, HTC_SECOND);
+    snprintf(text, sizeof text, "{\"op\":\"rm\",\"id\":%llu}", (unsigned long long)second);
+    json_decref(rig_ask(&r, p, text));
+    rig_pass(&r, 2 * HTC_SECOND);
+    json_t *answer = rig_ask(&r, p, of_ada);
+    cr_expect(eq(sz, json_array_size(json_object_get(answer, "jobs")), 1));
+    json_decref(answer);
+}
+
 Test(gateway_lists, tells_who_had_how_many_cores)
 {
     uint32_t    p = operator_peer();

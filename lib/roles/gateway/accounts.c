@@ -38,6 +38,7 @@ void htc__gw_user_free(htc_gateway *gw, user *u)
 {
     if (u->denied_until)
         htc__free(&gw->env, u->denied_until, gw->n_sites * sizeof *u->denied_until);
+    htc__gw_owned_free(gw, u);
     htc__free(&gw->env, u, sizeof *u);
 }
 

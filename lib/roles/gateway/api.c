@@ -192,12 +192,10 @@ void htc__gw_request_add(htc_gateway *gw, request *q, uint64_t id)
     q->ids[q->n_ids++] = id;
 }
 
-/* Whose jobs "last" and "all" mean: those of the user named; everybody's for the operator who named nobody. */
-static int counts_for(const request *q, const char *owner)
+/* "last" and "all" mean the jobs of the user named; everybody's for the operator who named nobody. */
+static int means_everybody(const request *q)
 {
-    if (q->operator_ && q->select.all && !htc__gw_req_str(q, "user"))
-        return 1;
-    return strcmp(q->user->name, owner) == 0;
+    return q->operator_ && q->select.all && !htc__gw_req_str(q, "user");
 }
 
 int htc__gw_job_unseen(htc_gateway *gw, const job *j)
@@ -207,7 +205,6 @@ int htc__gw_job_unseen(htc_gateway *gw, const job *j)
 
 /* Records that one request of the store answers: at first few, since a page may be short. */
 #define SELECT_READS_MAX 1000
-#define SELECT_LAST 16 /* the newest job may be another user's */
 
 static void select_page(void *role, void *ctx, const htc_kv_result *r);
 
@@ -218,18 +215,74 @@ static void select_part(htc_gateway *gw, request *q)
     htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), NULL, q->reads, select_page, q);
 }
 
+/* So many of a user's jobs are read with one request. */
+#define SELECT_OWN_MAX 64
+
+static void select_own(htc_gateway *gw, request *q);
+
 /* Where the page begins: what is newer is not read, but at most 255 of them, so that few prefixes cover the rest. */
 static void select_begin(htc_gateway *gw, request *q)
 {
     uint64_t before, most = htc__gw_req_page(q, q->usual, &before), newer = 0;
     q->newest = UINT64_MAX;
-    if (!q->select.last && before < UINT64_C(1) << 48) {
+    if (!means_everybody(q)) {
+        q->newest = q->select.last ? UINT64_MAX : before - (before > 0);
+        select_own(gw, q);
+        return;
+    }
+    if (before < UINT64_C(1) << 48) {
         q->newest = (before > 0 ? before - 1 : 0) | 255;
         newer = q->newest - before + 1;
     }
-    most = q->filter.on ? SELECT_READS_MAX : q->select.last ? SELECT_LAST : most + newer + 1; /* one more: does another page follow? */
+    most = q->filter.on ? SELECT_READS_MAX : most + newer + 1; /* one more: does another page follow? */
     q->reads = most < SELECT_READS_MAX ? (uint32_t)most : SELECT_READS_MAX;
     select_part(gw, q);
+}
+
+static int select_full(const request *q)
+{
+    return q->more || (q->select.last && q->n_ids);
+}
+
+/* The next one, as its record has it: is it meant? */
+static void select_look(htc_gateway *gw, request *q, htc_bytes record)
+{
+    char     owner[NAME_MAX_BYTES];
+    job      j;
+    uint64_t before, most = htc__gw_req_page(q, q->usual, &before);
+    if (q->select.last)
+        before = UINT64_MAX;
+    memset(&j, 0, sizeof j);
+    if (htc__gw_record_job_read(record, &j, owner) != HTC_OK || j.id >= before || !(j.user = htc__gw_user(gw, owner)) ||
+        (!means_everybody(q) && j.user != q->user) || htc__gw_job_unseen(gw, &j))
+        return;
+    if (q->filter.on && !q->select.last && q->looked++ == FILTER_LOOKED_MAX) {
+        q->more = 1;
+        q->stopped_at = j.id + 1; /* this one was not looked at */
+        return;
+    }
+    if (q->filter.on && !htc__gw_filter_takes(gw, q, &j))
+        return;
+    q->more = q->n_ids == most;
+    if (!q->more) {
+        htc__gw_request_add(gw, q, j.id);
+        if (q->listed)
+            q->listed(gw, q, &j);
+    }
+}
+
+static void select_end(htc_gateway *gw, request *q)
+{
+    if (q->n_ids == 0 && q->select.last)
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, q->filter.on ? "htc status lists your jobs" : "submit one: htc submit -- COMMAND",
+                         q->filter.on ? "%s has no such job" : "%s has no job yet", q->user->name);
+    else
+        q->selected(gw, q, q->ids, q->n_ids);
+}
+
+static void select_fail(htc_gateway *gw, request *q, htc_status status)
+{
+    htc__gw_req_fail(gw, q, status, "", "the jobs could not be read: %s", htc_strerror(status));
 }
 
 static void select_page(void *role, void *ctx, const htc_kv_result *r)
@@ -238,51 +291,64 @@ static void select_page(void *role, void *ctx, const htc_kv_result *r)
     request    *q = ctx;
     htc_kv_item item;
     size_t      at = 0;
-    uint64_t    before, oldest, most = htc__gw_req_page(q, q->usual, &before);
+    uint64_t    oldest;
     key         k = htc__gw_key_jobs(q->newest, &oldest);
-    if (q->select.last)
-        before = UINT64_MAX;
     if (r->status != HTC_OK) {
-        htc__gw_req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
+        select_fail(gw, q, r->status);
         return;
     }
     htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
-    for (uint32_t i = 0; i < r->items && !q->more && !(q->select.last && q->n_ids); i++) {
-        char owner[NAME_MAX_BYTES];
-        job  j;
-        memset(&j, 0, sizeof j);
-        if (htc_kv_result_item(r, &at, &item) != HTC_OK || htc__gw_record_job_read(item.value, &j, owner) != HTC_OK ||
-            !counts_for(q, owner) || j.id >= before || !(j.user = htc__gw_user(gw, owner)) || htc__gw_job_unseen(gw, &j))
-            continue;
-        if (q->filter.on && !q->select.last && q->looked++ == FILTER_LOOKED_MAX) {
-            q->more = 1;
-            q->stopped_at = j.id + 1; /* this one was not looked at */
-            break;
-        }
-        if (q->filter.on && !htc__gw_filter_takes(gw, q, &j))
-            continue;
-        q->more = q->n_ids == most;
-        if (!q->more) {
-            htc__gw_request_add(gw, q, j.id);
-            if (q->listed)
-                q->listed(gw, q, &j);
-        }
-    }
+    for (uint32_t i = 0; i < r->items && !select_full(q) && htc_kv_result_item(r, &at, &item) == HTC_OK; i++)
+        select_look(gw, q, item.value);
     if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
-    int on = !q->more && !(q->select.last && q->n_ids);
     q->reads = q->reads > SELECT_READS_MAX / 2 ? SELECT_READS_MAX : q->reads * 2;
-    if (on && next.len) {
+    if (!select_full(q) && next.len) {
         htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), &next, q->reads, select_page, q);
-    } else if (on && oldest) {
+    } else if (!select_full(q) && oldest) {
         q->newest = oldest - 1;
         select_part(gw, q);
-    } else if (q->n_ids == 0 && q->select.last) {
-        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, q->filter.on ? "htc status lists your jobs" : "submit one: htc submit -- COMMAND",
-                         q->filter.on ? "%s has no such job" : "%s has no job yet", q->user->name);
     } else {
-        q->selected(gw, q, q->ids, q->n_ids);
+        select_end(gw, q);
     }
+}
+
+/* One of the user's own; all that were asked for are answered, whether they are needed or not. */
+static void select_owned(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    request     *q = ctx;
+    if (r->status == HTC_OK && !select_full(q) && !htc__gw_record_job_void(r->value))
+        select_look(gw, q, r->value);
+    else if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
+        q->select_failed = r->status;
+    if (!r->last || htc_runtime_status(gw->runtime) != HTC_OK)
+        return;
+    if (q->select_failed != HTC_OK)
+        select_fail(gw, q, q->select_failed);
+    else if (select_full(q))
+        select_end(gw, q);
+    else
+        select_own(gw, q);
+}
+
+static void select_own(htc_gateway *gw, request *q)
+{
+    htc_kv_request rq[SELECT_OWN_MAX];
+    key            keys[SELECT_OWN_MAX];
+    owned_jobs    *l = &q->user->owned;
+    uint64_t       before, left = q->select.last ? 1 : htc__gw_req_page(q, q->usual, &before) - q->n_ids + 1; /* one more: does another page follow? */
+    size_t         below = htc__gw_owned_below(l, q->newest == UINT64_MAX ? UINT64_MAX : q->newest + 1), n = 0;
+    for (; n < SELECT_OWN_MAX && n < below && (q->filter.on || n < left); n++) {
+        keys[n] = htc__gw_key_job(l->ids[below - n - 1]);
+        rq[n] = (htc_kv_request){ .size = sizeof rq[n], .op = HTC_KV_GET, .key = htc__gw_key_bytes(&keys[n]) };
+    }
+    if (n == 0) {
+        select_end(gw, q);
+        return;
+    }
+    q->newest = l->ids[below - n] - 1;
+    htc_runtime_ask(gw->runtime, rq, n, select_owned, q);
 }
 
 void htc__gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn)

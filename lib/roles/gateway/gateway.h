@@ -18,7 +18,7 @@
  *   wishes.c    what a submission may ask for beside limits: an array's numbers, a time to begin, a signal
  *   end_job.c   what runs when a job has ended              mail.c    who is told that it has
  *   dues.c      what is due later                       filter.c  which jobs of a list are meant
- *   after.c     jobs that wait for other jobs
+ *   after.c     jobs that wait for other jobs             owned.c    which jobs a user has
  *   share_history.c  cores by user over time (pure)      api_history.c  who is told
  *   slots.c     which slots an agent has                 agent_figures.c  what attempts came to, for monitors (pure)
  *   wide.c      tasks that take several slots of one agent
@@ -241,6 +241,12 @@ struct job {
 
 /* ---- users ---- */
 
+typedef struct owned_jobs {
+    uint64_t *ids; /* in order, or mixed: then one may stand there twice */
+    size_t    n, cap;
+    uint8_t   mixed;
+} owned_jobs;
+
 struct user {
     char     name[NAME_MAX_BYTES];
     uint64_t weight; /* 1 to 2^32 */
@@ -256,6 +262,7 @@ struct user {
     uint64_t unfinished, coming; /* tasks of open jobs that have not ended; of jobs that are being stored */
     uint64_t retrying; /* tasks in retry_wait */
     uint64_t open_jobs;
+    owned_jobs owned;
     htc_ns  *denied_until; /* of each site that could not keep this user's tasks apart: when it is asked again; NULL: of none */
     uint64_t held_agents; /* since the gateway began: that were refused, held by a batch system or did not come */
     uint32_t waits; /* slots of agents that wait in queues: these may never come, and count nowhere else */

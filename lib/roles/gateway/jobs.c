@@ -175,6 +175,7 @@ void htc__gw_job_add(htc_gateway *gw, job *j)
     if (j->project)
         DL_APPEND2(j->project->jobs, j, project_prev, project_next);
     j->user->open_jobs++;
+    htc__gw_owned_add(gw, j->user, j->id);
     j->user->running += j->now.leased;
     if (j->project)
         j->project->running += j->now.leased;

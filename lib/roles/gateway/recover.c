@@ -484,7 +484,7 @@ static void take_removal(htc_gateway *gw, const htc_kv_item *item)
     htc__gw_removal_found(gw, &m);
 }
 
-/* Its key, and the sums of one that has ended; an open one is read later. */
+/* Whose it is, its key, and the sums of one that has ended; an open one is read later. */
 static void take_job(htc_gateway *gw, const htc_kv_item *item)
 {
     char owner[NAME_MAX_BYTES];
@@ -496,6 +496,7 @@ static void take_job(htc_gateway *gw, const htc_kv_item *item)
         htc__gw_unreadable(gw, "reading a job record");
         return;
     }
+    htc__gw_owned_add(gw, j.user, j.id);
     if (htc__gw_removal(gw, j.id))
         return;
     if (j.key[0] && (j.finished || !htc__gw_shared(gw))) /* an open one's is known when it is open */

@@ -159,8 +159,11 @@ static void stage_done(htc_gateway *gw, removal *m)
         gw->removing = 0;
         return;
     } else if (m->stage == REMOVE_HIDE) {
+        user *u = htc__gw_user(gw, m->user);
         m->stage++;
         forget_bytes(gw, m);
+        if (u)
+            htc__gw_owned_drop(u, m->id);
         if (m->key[0])
             htc__gw_known_key_drop(gw, m->user, m->key);
         over(gw, m, HTC_OK);

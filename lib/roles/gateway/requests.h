@@ -37,7 +37,8 @@ struct request {
     job_filter filter;
     uint64_t  looked, stopped_at; /* with a filter: jobs looked at; after which one, where the page ends early */
     uint64_t  usual;     /* the most of a page, without a "limit" */
-    uint64_t  newest;    /* of the jobs whose keys are being read (htc__gw_key_jobs) */
+    uint64_t  newest;    /* of the jobs whose keys are being read (htc__gw_key_jobs); of one's own: of those that are to be */
+    htc_status select_failed; /* of one's own: reading one of them */
     uint32_t  reads;     /* so many records at once */
     job_fn    listed;    /* of each job of the page, as its record has it; NULL: nothing is done then */
     select_fn selected;
@@ -64,6 +65,11 @@ int  htc__gw_job_changes(const htc_gateway *gw, uint64_t id); /* it is being rem
 int  htc__gw_job_unseen(htc_gateway *gw, const job *j); /* stored by a gateway whose term was over: nobody was told of it */
 void htc__gw_waits_check(htc_gateway *gw);
 
+/* owned.c */
+void       htc__gw_owned_add(htc_gateway *gw, user *u, uint64_t id);
+void       htc__gw_owned_drop(user *u, uint64_t id);
+size_t     htc__gw_owned_below(owned_jobs *l, uint64_t id); /* so many have lower numbers: the first of ids, which are in order then */
+void       htc__gw_owned_free(htc_gateway *gw, user *u);
 htc_status htc__gw_selector_parse(const char *text, selector *s);
 void       htc__gw_select(htc_gateway *gw, request *q, select_fn fn);
 /* All that "all" names, of a request without "id": usual jobs in a page that has no "limit". listed may be NULL. */
