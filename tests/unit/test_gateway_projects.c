@@ -243,6 +243,14 @@ Test(gateway_report, waits_begin_when_a_task_could)
 
 /* ---- what is stored ---- */
 
+/* 0: none. */
+static void name_project(int number, char name[20])
+{
+    snprintf(name, 20, "p%d", number);
+    if (number == 0)
+        name[0] = '\0';
+}
+
 /* Sums of years may have more pairs than rows: sites are given up, and what each project has used stays right, for its quota. */
 Test(gateway_report, the_sum_of_each_project_stays_right)
 {
@@ -252,7 +260,7 @@ Test(gateway_report, the_sum_of_each_project_stays_right)
     htc_buf_init(&b, NULL, 0);
     for (int i = 0; i < 100 * 100; i++) { /* a new project each hundredth time */
         snprintf(at, sizeof at, "s%d", i % 100);
-        snprintf(name, sizeof name, i / 100 ? "p%d" : "", i / 100);
+        name_project(i / 100, name);
         cr_assert(htc__day_add(&l, NULL, at, name, &(day_sums){ .core_ns = 7, .done = 1 }) == HTC_OK);
         cr_assert(l.n <= DAY_ROWS_MAX);
     }
@@ -260,7 +268,7 @@ Test(gateway_report, the_sum_of_each_project_stays_right)
     cr_assert(htc__day_read(&back, NULL, htc_buf_bytes(&b)) == HTC_OK);
     for (int i = 0; i < 100; i++) {
         day_sums sum = { 0 };
-        snprintf(name, sizeof name, i ? "p%d" : "", i);
+        name_project(i, name);
         for (uint32_t k = 0; k < back.n; k++)
             if (strcmp(back.rows[k].project, name) == 0)
                 htc__day_sum(&sum, &back.rows[k].sums);
