@@ -31,9 +31,9 @@ assert monitored["messages"]["mean"] < random["messages"]["mean"] and central["m
 PY
 
 # In pieces it is the same run, and so is its course.
-in_pieces 50000 nodes.csv -- jobs --nodes 16384 --count 5000 --set control.records=on
 ends 4 jobs --nodes 16384 --count 5000 --set control.records=on --stop-after 50000 --checkpoint "$dir/state"
 has_no_makespan
+in_pieces 50000 nodes.csv -- jobs --nodes 16384 --count 5000 --set control.records=on
 
 # With nodes that have numbers it is the same run as with counts of them.
 hash=$(hash_of)
