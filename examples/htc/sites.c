@@ -77,7 +77,7 @@ static htc_status change(cli *c, int drain, const char *name, uint32_t node, con
     else if (s == HTC_OK)
         printf("%s %s is %s service; %" PRIu64 " slot%s of it %s in use%s\n", json_object_get(answer, "site") ? "site" : "node",
                json_object_get(answer, "site") ? j_str(answer, "site") : j_str(answer, "node"), drain ? "out of" : "in", j_u64(answer, "used"), plural(j_u64(answer, "used")),
-               j_u64(answer, "used") == 1 ? "is" : "are", drain ? " until their tasks end" : "");
+               j_u64(answer, "used") == 1 ? "is" : "are", !drain ? "" : j_u64(answer, "used") == 1 ? " until its task ends" : " until their tasks end");
     json_decref(answer);
     json_decref(r);
     json_decref(of_node);

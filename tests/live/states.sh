@@ -74,6 +74,14 @@ submit --time 1s -- sleep 600
 ends HTC_EWALLTIME 'limit of 1 s'
 refuse 5 'memory' "${H[@]}" submit --mem 900T -- true
 
+# A site that is drained is left when its one task ends. Agents of earlier jobs may be about to leave.
+submit -- sleep 600
+until_task "v['state'] == 'running'"
+drains_one() { expect 0 "${H[@]}" drain local && [ "$out" = 'site local is out of service; 1 slot of it is in use until its task ends' ]; }
+soon drains_one || fail "drain: $out"
+expect 0 "${H[@]}" resume local
+expect 0 "${H[@]}" cancel "$id"
+
 # Refused by the node: what the document names is not there when it runs. Wrong at stage-in: an upload that is gone.
 J='xmlns:j="http://schemas.ggf.org/jsdl/2005/11/jsdl" xmlns:p="http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"'
 printf '<j:JobDefinition %s><j:JobDescription><j:Application><p:POSIXApplication><p:Executable>bin/tool</p:Executable></p:POSIXApplication></j:Application><j:DataStaging><j:FileName>bin/tool</j:FileName><j:CreationFlag>overwrite</j:CreationFlag><j:Source><j:URI>file:%s/tool</j:URI></j:Source></j:DataStaging></j:JobDescription></j:JobDefinition>' "$J" "$PWD" > refused.jsdl

@@ -27,6 +27,20 @@ static json_t *far_of(json_t **answer)
     return json_array_get(json_object_get(*answer, "sites"), 1);
 }
 
+/* One is no plural. */
+Test(gateway_drained, one_task_that_waits_for_the_only_slot_is_singular)
+{
+    (void)submit(operator_peer(), "olga", SWEEP(2));
+    rig_pass(&r, HTC_SECOND);
+    hand here = hello(r.launched[0].agent);
+    cr_expect(eq(int, welcome_of(&here), HTC_OK));
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"cancel\",\"id\":\"1.1\"}")); /* the other one waits */
+    json_t     *why = rig_ask(&r, operator_peer(), "{\"op\":\"why\",\"id\":\"1\"}");
+    const char *said = json_string_value(json_object_get(why, "why"));
+    cr_expect(strstr(said, "olga holds 1 of 1 slot, which is their share now (RA = 1); 1 task waits for one of them") != NULL, "%s", said);
+    json_decref(why);
+}
+
 /* Where nothing is launched, people read why in all cases, whole, and who did it if nothing else was said. */
 Test(gateway_drained, what_is_drained_says_for_what_or_by_whom)
 {

@@ -511,16 +511,16 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         return "Site";
     }
     if (mine >= u->ra && u->ra > 0) {
-        snprintf(text, cap, "%s holds %llu of %u slots, which is their share now (RA = %llu); %llu tasks wait for one of them", name,
-                 (unsigned long long)mine, gw->slots, (unsigned long long)u->ra, (unsigned long long)htc__gw_queued(u));
+        snprintf(text, cap, "%s holds %llu of %u slot%s, which is their share now (RA = %llu); %llu task%s wait%s for one of them", name,
+                 (unsigned long long)mine, gw->slots, htc__plural(gw->slots), (unsigned long long)u->ra, (unsigned long long)htc__gw_queued(u), htc__plural(htc__gw_queued(u)), htc__verb(htc__gw_queued(u)));
         return "Share";
     }
     if (other) {
-        snprintf(text, cap, "%s is due %llu of %u slots and holds %llu; the others are freed as soon as tasks of %s end", name,
-                 (unsigned long long)(u->ra ? u->ra : u->base), gw->slots, (unsigned long long)mine, other->name);
+        snprintf(text, cap, "%s is due %llu of %u slot%s and holds %llu; the others are freed as soon as tasks of %s end", name,
+                 (unsigned long long)(u->ra ? u->ra : u->base), gw->slots, htc__plural(gw->slots), (unsigned long long)mine, other->name);
         return "Resources";
     }
-    snprintf(text, cap, "%s holds %llu of %u slots and waits for the next one to be free", name, (unsigned long long)mine, gw->slots);
+    snprintf(text, cap, "%s holds %llu of %u slot%s and waits for the next one to be free", name, (unsigned long long)mine, gw->slots, htc__plural(gw->slots));
     return "Resources";
 }
 
