@@ -92,7 +92,7 @@ static void refused(void *ctx, htc_status why, const char *reason)
         j->denied_last = now;
     if (why == HTC_EDENIED && now - j->denied_at >= PATIENCE) {
         char hint[200];
-        snprintf(hint, sizeof hint, "on the gateway's machine: htc keys enrol NAME --role host --once DIR/once; here: htc keys join with what it prints");
+        snprintf(hint, sizeof hint, "on the gateway's machine: htc keys enrol NAME --role host --once DIR/once; here: htc keys join with what it prints, and a new --key if this one was revoked");
         j->refused = wrong(j->d, HTC_EDENIED, hint, reason);
         snprintf(j->d->error.where, sizeof j->d->error.where, "%.120s", j->o->join);
         htc_host_stop(j->host, HTC_EDENIED);

@@ -121,6 +121,14 @@ other=''
 expect 4 bash -c 'kv_at "$@"' _ "$at" get bob a
 expect 0 bash -c 'kv_at "$@"' _ "$at" get ann a
 expect 4 "${K[@]}" add bob "$("$htc" keys show bob.key)" --ring ring
+# No secret lets the key that was revoked in again, and that is said; nor is it known what answers at another port.
+expect 0 "${K[@]}" enrol bob --once once
+echo "$out" > secret
+hup
+expect 4 "${K[@]}" join "$at" --key bob.key --ring bob.ring --server store --once secret --timeout 1
+[[ $err == *'a key that was revoked there needs another --key'* ]] || fail "it said: $err"
+expect 3 "${K[@]}" join tcp://127.0.0.1:1 --key bob.key --ring bob.ring --server store --once secret
+[[ $err == *'is this its db.join or server.join, or the --listen of a member?'* ]] || fail "it said: $err"
 
 # Another key without a stop: announced to those who are connected, used, and the old one dropped.
 expect 0 "${K[@]}" rotate own.key

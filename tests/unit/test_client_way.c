@@ -179,6 +179,7 @@ Test(client_way, a_key_that_is_not_let_in_is_told_before_all_else)
     cr_assert(eq(int, htc_keys_create(key, NULL, NULL), HTC_OK));
     finds_none(both(dead_at, at[0]), HTC_EDENIED, "refused");
     cr_expect(strstr(told.hint, "htc keys enrol") != NULL, "%s", told.hint);
+    cr_expect(strstr(told.hint, "and a new --key if this one was revoked") != NULL, "%s", told.hint);
     cr_expect(eq(int, find_as(at[0], "nobody", 30 * HTC_SECOND, &w), HTC_EDENIED), "%s", told.text);
 }
 

@@ -400,9 +400,10 @@ static htc_status say(const search *s, htc_error *error)
     htc__error(error, status, "%s", text);
     if (error)
         snprintf(error->hint, sizeof error->hint, "%s",
-                 status == HTC_EDENIED && s->o->once ? "htc keys enrol prints a secret over there, good once and for its time; htc-kvd knows it after SIGHUP"
-                 : status == HTC_EDENIED ? "on the gateway's machine: htc keys enrol NAME --once DIR/once; here: htc keys join with what it prints"
+                 status == HTC_EDENIED && s->o->once ? "htc keys enrol prints a secret over there, good once and for its time; htc-kvd knows it after SIGHUP; a key that was revoked there needs another --key"
+                 : status == HTC_EDENIED ? "on the gateway's machine: htc keys enrol NAME --once DIR/once; here: htc keys join with what it prints, and a new --key if this one was revoked"
                  : s->n > 1              ? "try again in a moment: one that waits goes on when the active one has ended"
+                 : s->o->once            ? "is it running, and is this its db.join or server.join, or the --listen of a member?"
                                          : "is it running, and is this its server.join?");
     return status;
 }

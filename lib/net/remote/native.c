@@ -67,7 +67,7 @@ static htc_status turned_away(const htc__native *c, const htc_store_options *opt
     if (error && c->links[0].sealed && c->refused == HTC_EDENIED)
         snprintf(error->hint, sizeof error->hint, "%s",
                  options->once
-                     ? "htc keys enrol prints a secret over there, good once and for its time; htc-kvd knows it after SIGHUP"
+                     ? "htc keys enrol prints a secret over there, good once and for its time; htc-kvd knows it after SIGHUP; a key that was revoked there needs another --key"
                      : "each side's ring needs the other's key; htc keys show prints one's own, htc keys add pins it");
     if (error && c->links[0].sealed && (c->refused == HTC_ETIMEDOUT || c->refused == HTC_EPROTO || c->refused == HTC_OK))
         snprintf(error->hint, sizeof error->hint, "%s", no_keys_there);
