@@ -314,7 +314,7 @@ static int dial(const char *door, htc_error *error)
     char               above[PATH_MAX];
     struct sockaddr_un at;
     if (!slash || (size_t)(slash - door) >= sizeof above || strcmp(slash, "/gang") != 0) {
-        htc__error(error, HTC_EINVAL, "HTC_GANG is not set: this is no task of several nodes, or it runs in a container");
+        htc__error(error, HTC_EINVAL, "HTC_GANG is not set: this is no task of several nodes (htc submit --node-cores N makes one), or it runs in a container");
         return -1;
     }
     snprintf(above, sizeof above, "%.*s", (int)(slash - door), door);
