@@ -69,7 +69,7 @@ void htc__url_show(const char *url, char *out, size_t room)
     if (room > 4 && n >= 0 && (size_t)n >= room)
         memcpy(out + room - 4, "...", 4);
     for (char *c = out; room && *c; c++)
-        if (*c <= 0x20 || *c >= 0x7f)
+        if (*c < 0x20 || *c >= 0x7f) /* a blank stays: it would read as the mark before a query */
             *c = '?';
 }
 

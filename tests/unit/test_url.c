@@ -61,7 +61,8 @@ Test(url, shows_no_secret)
         { "http://ada:s3@cret@h/x", "http://h/x" },
         { "ftp://h/x#s3cret", "ftp://h/x" },
         { "http://h/a\nb\x1b[1m", "http://h/a?b?[1m" },
-        { "no url", "no?url" },
+        { "no url", "no url" },
+        { "http://h/a b", "http://h/a b" },
     };
     char out[64], small[12];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
