@@ -112,9 +112,10 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
     if (r->exec_errno) {
         static const char *const stages[] = { "", "starting its session", "recording its process", "setting its limits",
                                               "entering its directory", "opening its streams", "executing it", "confining it" }; /* htc__child_stage */
+        const char *own = r->exec_stage == CHILD_DIRECTORY && r->task->directory ? r->task->directory : ""; /* not the scratch directory */
         o->status = HTC_ENOEXEC;
-        snprintf(o->reason, sizeof o->reason, "%.120s: %s: %s", r->task->executable,
-                 stages[r->exec_stage >= CHILD_SESSION && r->exec_stage <= CHILD_CONFINE ? r->exec_stage : 0],
+        snprintf(o->reason, sizeof o->reason, "%.120s: %s%s%.80s: %s", r->task->executable,
+                 stages[r->exec_stage >= CHILD_SESSION && r->exec_stage <= CHILD_CONFINE ? r->exec_stage : 0], *own ? " " : "", own,
                  strerror(r->exec_errno));
         return;
     }
