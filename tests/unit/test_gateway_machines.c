@@ -220,6 +220,7 @@ Test(gateway_machines, what_no_site_can_be_is_refused_at_once)
     json_t   *answer = rig_ask(&r, operator_peer(), text);
     cr_expect(eq(str, (char *)json_string_value(json_object_get(answer, "error")), "HTC_ENOFIT"));
     cr_expect(strstr(json_string_value(json_object_get(answer, "message")), "the task asks for architecture sparc, and no site is that") != NULL);
+    cr_expect(strstr(json_string_value(json_object_get(answer, "hint")), "ask for what a site has") != NULL);
     json_decref(answer);
     h->m.agent_slots = 2; /* a batch system's, whose nodes may be anything */
     say_hello(h);

@@ -454,7 +454,7 @@ static int first_task_fits(htc_gateway *gw, request *q, const job *j)
     status = htc__gw_fits(gw, j, t, 0, why, sizeof why);
     htc_task_destroy(t);
     if (status != HTC_OK)
-        htc__gw_req_fail(gw, q, status, status == HTC_EDENIED ? "" : "ask for less, or add a larger node", "the task %s", why);
+        htc__gw_req_fail(gw, q, status, status == HTC_EDENIED ? "" : "ask for what a site has (htc sites, htc agents), or add one that has it", "the task %s", why);
     return status == HTC_OK;
 }
 

@@ -316,7 +316,7 @@ static int first_fits(htc_gateway *gw, request *q, const job *j, uint32_t level)
     status = htc__gw_fits(gw, j, t, level, why, sizeof why);
     htc_task_destroy(t);
     if (status != HTC_OK)
-        htc__gw_req_fail(gw, q, status, "ask for less, or add a larger node", "the task %s", why);
+        htc__gw_req_fail(gw, q, status, "ask for what a site has (htc sites, htc agents), or add one that has it", "the task %s", why);
     return status == HTC_OK;
 }
 
