@@ -364,7 +364,7 @@ static htc_status program_beside(void *ctx, const char *name, const char **uri)
 
 htc_status staging_document(cli *c, staging *s, const char *base, htc_bytes xml, char **out, size_t *out_len)
 {
-    beside      b = { .c = c, .s = s, .base = base };
+    beside      b = { .c = c, .s = s, .base = base ? base : "" };
     htc_staging asked = { .size = sizeof asked, .file = file_beside, .program = program_beside, .ctx = &b };
     htc_error   e = { .status = HTC_OK };
     htc_bytes   made;
@@ -374,7 +374,7 @@ htc_status staging_document(cli *c, staging *s, const char *base, htc_bytes xml,
     if (status != HTC_OK) {
         if (c->error.status == HTC_OK)
             c->error = e;
-        else if (b.at_line)
+        else if (b.at_line && base)
             c->error.line = e.line;
         return status;
     }

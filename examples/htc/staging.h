@@ -31,7 +31,7 @@ htc_status staging_executable(cli *c, staging *s, const char **word);
 /* The same of a file that need not be executable here, wherever it is. */
 htc_status staging_script(cli *c, staging *s, const char **word);
 /* Documents: file: sources are uploaded and renamed htc:HASH; a relative Executable that is not staged by the document
- * itself is staged in. base: directory that relative names start from. Gives *out. */
+ * itself is staged in. base: directory that relative names start from; NULL: it was written of options, and no error names a line of it. Gives *out. */
 htc_status staging_document(cli *c, staging *s, const char *base, htc_bytes xml, char **out, size_t *out_len);
 
 #endif

@@ -350,7 +350,7 @@ static htc_status prepare(cli *c, const command *cmd, plan *p, const opt *opts, 
         if (s != HTC_OK)
             return s;
         if (p->staging.each) {
-            s = staging_document(c, &p->staging, "", made, xml, len);
+            s = staging_document(c, &p->staging, NULL, made, xml, len);
             htc_work_free(&plain, made);
             return s;
         }
