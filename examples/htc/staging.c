@@ -81,6 +81,13 @@ static int is_url(const char *path)
     return strncmp(path, "http://", 7) == 0 || strncmp(path, "https://", 8) == 0 || strncmp(path, "ftp://", 6) == 0;
 }
 
+/* Of another kind: s3://..., or http:// misspelt. */
+static int is_strange_url(const char *path)
+{
+    size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    return n && strncmp(path + n, "://", 3) == 0 && !is_url(path) && access(path, F_OK) != 0;
+}
+
 static htc_status add(cli *c, staging *s, const char *name, const char *path, uint32_t flags)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -91,6 +98,8 @@ static htc_status add(cli *c, staging *s, const char *name, const char *path, ui
     if (!path_stays(name))
         return cli_error(c, HTC_EPATH, name, "use a relative name without ..",
                          "the input's name leaves the task's directory");
+    if (is_strange_url(path))
+        return cli_error(c, HTC_EUNSUPPORTED, path, "http://, https:// and ftp:// in small letters, or a file", "a URL of this kind is not read");
     char      *uri = is_url(path) ? must_dup(path) : has_place(path) ? must_print("file:%s", path) : NULL;
     htc_status status = uri ? HTC_OK : uri_of(c, s, path, &uri);
     if (status != HTC_OK)

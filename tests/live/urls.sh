@@ -142,6 +142,9 @@ grep 'RETR broken from=150000' server/asked > /dev/null || fail "it was not gone
 refuse 2 '^htc: --input: .* has a user or password in it' "${H[@]}" submit -i 'x=http://ada:s3cret-word@127.0.0.1/x' -- cat x
 [[ $err != *s3cret-word* ]] || fail "the password is told: $err"
 refuse 1 'no file' "${H[@]}" submit -i "$W/" -- true
+for input in s3://bucket/x x=htp://127.0.0.1/x HTTP://127.0.0.1/x; do
+    refuse 2 'a URL of this kind is not read: http://, https:// and ftp://' "${H[@]}" submit -i "$input" -- cat x
+done
 
 # --- what lasts: each try ends, and so does the task; and what is cancelled while it comes is waited for by nobody ---
 expect 0 "${H[@]}" down --now
