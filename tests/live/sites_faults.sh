@@ -103,6 +103,7 @@ case $kind in
 fake) touch "$top/slurm.batch/full" ;;
 real) scontrol update partitionname=all state=drain ;;
 esac
+cancelled=$(json "$("${H[@]}" agents --json)" "[a['id'] for a in v['agents'] if a['site'] == 'slurm' and a['state'] == 'busy']")
 # shellcheck disable=SC2046
 scancel --quiet $(our_jobs slurm)
 refused() { [[ $(reason_of slurm) == *sbatch* || $(reason_of slurm) == *submitting* ]]; }
@@ -128,6 +129,8 @@ fi
 # --- "a batch system away for a minute, one that answers nonsense": what runs goes on, and is known afterwards ---
 ids() { json "$("${H[@]}" agents --json)" "sorted(a['id'] for a in v['agents'] if a['state'] == 'busy')"; }
 all_busy() { [ "$(json "$("${H[@]}" agents --json)" "sum(a['state'] == 'busy' for a in v['agents'])")" = 8 ]; }
+ended() { [ "$(json "$("${H[@]}" agents --json)" "sum(a['id'] in $cancelled for a in v['agents'])")" = 0 ]; }
+soon ended || fail "agents whose jobs were cancelled are still there: $("${H[@]}" agents)" # a batch system takes its time
 soon all_busy || fail "not all work: $("${H[@]}" agents)"
 before=$(ids)
 case $kind in
