@@ -29,7 +29,7 @@ expect 0 "${H[@]}" rm all
 expect 0 "${H[@]}" cancel all
 
 # Every task that is named, each under its name; one that cannot be shown does not stop the others.
-expect 0 "${H[@]}" submit --hold -- sh -c 'echo out $HTC_TASK_INDEX; echo err >&2' ::: a b c d e
+expect 0 "${H[@]}" submit --hold -- sh -c "until [ -e '$top/held' ]; do sleep 0.05; done; echo out \$HTC_TASK_INDEX; echo err >&2" ::: a b c d e
 expect 0 "${H[@]}" cancel last.2
 refuse 4 'not started' "${H[@]}" logs last.1
 timeout 60 "${H[@]}" logs last.2 -f > said 2>&1 && fail "logs -f of a task that was cancelled before it ran"
@@ -37,6 +37,7 @@ grep -q 'cancelled before it started' said || fail "logs -f of a cancelled task:
 expect 0 "${H[@]}" release last
 expect 0 "${H[@]}" hold last
 [ "$out" = 'held 1 job' ] || fail "hold: $out"
+touch "$top/held" # none has ended before
 expect 0 "${H[@]}" release last
 expect 5 "${H[@]}" wait last
 expect 4 "${H[@]}" logs last.0-3
