@@ -158,7 +158,7 @@ def ours():
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open("/proc/%s/environ" % pid, "rb") as env:
-                here = os.readlink("/proc/%s/cwd" % pid).startswith(TOP) or b"HOME=" + TOP.encode() in env.read()
+                here = os.readlink("/proc/%s/cwd" % pid).startswith(TOP) or b"HOME=%s/" % TOP.encode() in env.read()
             if int(pid) != os.getpid() and here:
                 found.append(int(pid))
         except OSError:
