@@ -33,7 +33,7 @@ static int pack(const char *name)
     char path[100], why[400];
     int  fd = memfd_create("tree", MFD_CLOEXEC);
     snprintf(path, sizeof path, "%s/%s", top, name);
-    CHECK(fd >= 0 && htc__tree_pack(path, fd, why, sizeof why) == HTC_OK);
+    CHECK(fd >= 0 && htc__tree_pack(path, fd, HTC__TREE_ENTRIES_MAX, why, sizeof why) == HTC_OK);
     return fd;
 }
 

@@ -346,7 +346,7 @@ static htc_status unpack_input(htc__run *r, int from, int dir, const htc_stage *
     int         was_there = fstatat(dir, s->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (was_there && (s->flags & HTC_STAGE_KEEP))
         return HTC_OK;
-    htc_status status = hash ? htc__tree_unpack(from, dir, s->name, found, why, sizeof why) : htc__tree_copy(from, dir, s->name, why, sizeof why);
+    htc_status status = hash ? htc__tree_unpack(from, dir, s->name, found, why, sizeof why) : htc__tree_copy(from, dir, s->name, HTC__TREE_ENTRIES_MAX, why, sizeof why);
     if (hash && (status == HTC_OK || status == HTC_EINPUT || status == HTC_EPATH)) /* all of it was read */
         status = memcmp(found, hash, sizeof found) == 0 ? status : HTC_ECORRUPT;
     if (status == HTC_ECORRUPT)

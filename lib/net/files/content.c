@@ -74,6 +74,6 @@ htc_status htc_content_tree(const char *dir, int out, htc_error *error)
     char why[400] = "";
     if (!dir || out < 0)
         return htc__error(error, HTC_EINVAL, "a directory and a file are needed");
-    htc_status status = htc__tree_pack(dir, out, why, sizeof why);
+    htc_status status = htc__tree_pack(dir, out, HTC__TREE_ENTRIES_MAX, why, sizeof why);
     return status == HTC_OK ? HTC_OK : htc__error(error, status, "%s", why);
 }

@@ -20,8 +20,6 @@
 #define DEPTH_MAX   128 /* directories below each other: each one holds a descriptor while it is read */
 #define PIECE       65536
 
-uint64_t htc__tree_entries_max = 1000000;
-
 /* ---- walking ---- */
 
 typedef struct walker walker;
@@ -37,7 +35,7 @@ struct walker {
     const walker_ops *ops;
     char             *why;
     size_t            room;
-    uint64_t          entries;
+    uint64_t          entries, most;
     char              name[NAME_ROOM]; /* below the directory */
 };
 
@@ -51,9 +49,9 @@ static htc_status unreadable(walker *w, int why)
 
 static htc_status count_entry(walker *w)
 {
-    if (++w->entries <= htc__tree_entries_max)
+    if (++w->entries <= w->most)
         return HTC_OK;
-    WHY(w, "more than %llu files: pack them into an archive", (unsigned long long)htc__tree_entries_max);
+    WHY(w, "more than %llu files: pack them into an archive", (unsigned long long)w->most);
     return HTC_ETOOBIG;
 }
 
@@ -315,7 +313,7 @@ static htc_status pack_link(walker *w, const char *target)
     return status == HTC_OK ? put_text((packer *)w, target) : status;
 }
 
-htc_status htc__tree_pack(const char *dir, int out, char *why, size_t room)
+htc_status htc__tree_pack(const char *dir, int out, uint64_t most, char *why, size_t room)
 {
     static const walker_ops ops = { pack_dir, pack_file, pack_link };
     packer                 *p = malloc(sizeof *p);
@@ -323,7 +321,7 @@ htc_status htc__tree_pack(const char *dir, int out, char *why, size_t room)
         snprintf(why, room, "out of memory");
         return HTC_ENOMEM;
     }
-    p->w = (walker){ .ops = &ops, .why = why, .room = room };
+    p->w = (walker){ .ops = &ops, .most = most, .why = why, .room = room };
     p->out = out;
     p->used = 0;
     int        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -454,7 +452,7 @@ static htc_status copy_link(walker *w, const char *target)
     return make_link(&((copier *)w)->m, target);
 }
 
-htc_status htc__tree_copy(int from, int dir, const char *name, char *why, size_t room)
+htc_status htc__tree_copy(int from, int dir, const char *name, uint64_t most, char *why, size_t room)
 {
     static const walker_ops ops = { copy_dir, copy_file, copy_link };
     copier                 *c = malloc(sizeof *c);
@@ -464,7 +462,7 @@ htc_status htc__tree_copy(int from, int dir, const char *name, char *why, size_t
         snprintf(why, room, "out of memory");
         return HTC_ENOMEM;
     }
-    c->w = (walker){ .ops = &ops, .why = why, .room = room };
+    c->w = (walker){ .ops = &ops, .most = most, .why = why, .room = room };
     c->m = (maker){ .root = htc__make_below(dir, name), .name = name, .why = why, .room = room };
     if (c->m.root < 0 || fstat(c->m.root, &c->to) != 0)
         status = in_the_way(&c->m, errno);
@@ -613,9 +611,9 @@ static htc_status make_all(unpacker *u)
         status = get_text(u, u->name);
         if (status != HTC_OK)
             break;
-        if (n == htc__tree_entries_max || !htc__name_stays(u->name)) {
-            WHY(&u->m, "%s", n == htc__tree_entries_max ? "more than a million files" : "a name in it leaves the directory");
-            return n == htc__tree_entries_max ? HTC_ETOOBIG : HTC_EPATH;
+        if (n == HTC__TREE_ENTRIES_MAX || !htc__name_stays(u->name)) {
+            WHY(&u->m, "%s", n == HTC__TREE_ENTRIES_MAX ? "more than a million files" : "a name in it leaves the directory");
+            return n == HTC__TREE_ENTRIES_MAX ? HTC_ETOOBIG : HTC_EPATH;
         }
         switch (type) {
         case 'd': status = make_dir(&u->m); break;

@@ -16,16 +16,15 @@
 
 #include "htcsched/status.h"
 
-/* A million entries, or fewer in a test. */
-extern uint64_t htc__tree_entries_max;
+#define HTC__TREE_ENTRIES_MAX UINT64_C(1000000)
 
-/* Write the directory to out, from its position on. HTC_EPATH: a symbolic link leads outside; HTC_EINPUT: what is there is no file, cannot be read or
+/* Write the directory, of at most so many entries, to out, from its position on. HTC_EPATH: a symbolic link leads outside; HTC_EINPUT: what is there is no file, cannot be read or
  * changes; HTC_ETOOBIG; HTC_ENOSPC, HTC_EIO. why names the entry. */
-htc_status htc__tree_pack(const char *dir, int out, char *why, size_t room);
+htc_status htc__tree_pack(const char *dir, int out, uint64_t most, char *why, size_t room);
 
 /* The directory that from is open on, as name below dir: what htc__tree_unpack makes of its content, by the same rules, without keeping that. HTC_EINPUT also:
  * the place of the copy is in it. */
-htc_status htc__tree_copy(int from, int dir, const char *name, char *why, size_t room);
+htc_status htc__tree_copy(int from, int dir, const char *name, uint64_t most, char *why, size_t room);
 
 /* Make name below dir of what from has from its position on; hash: of all that was read, to its end, whatever the status. What is there already stays, files
  * that the tree has too get its content. No name leaves dir, and nothing is written behind a symbolic link. HTC_EINPUT: it is no tree; HTC_EPATH: a name or a link
