@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "roles/agent/agent_private.h"
+#include "roles/runtime/silence.h"
 
 static htc_ns or_default(htc_ns value, htc_ns fallback)
 {
@@ -225,8 +226,7 @@ static void notice_stall(htc_agent *a, htc_ns deadline)
 }
 
 /* A network that carries nothing any more says nothing of it, and the gateway has nothing to say but answers to heartbeats. The connection is opened
- * anew, at the next of the gateways if there are several, when half of the time is over between the first answer that did not come and
- * the moment at which this agent is thought lost: late enough for a gateway that is busy, early enough to be heard in time. After a rest
+ * anew, at the next of the gateways if there are several, when it has been silent for too long after the first answer that did not come. After a rest
  * the first answer is that to the beat which ended it: before, none was asked for. */
 static htc_ns quiet_at(const htc_agent *a)
 {
@@ -235,7 +235,7 @@ static htc_ns quiet_at(const htc_agent *a)
     htc_ns due = after(since, rests ? a->beat_gap : a->heartbeat_ns);
     if (asked && a->asked_at > due)
         due = a->asked_at;
-    return after(due, a->lost_after_ns > a->heartbeat_ns ? (a->lost_after_ns - a->heartbeat_ns) / 2 : 0);
+    return after(due, htc__silence_borne(a->heartbeat_ns, a->lost_after_ns));
 }
 
 /* One that beats rarely does so when it is awake anyhow, if half of the time is over. */

@@ -15,6 +15,7 @@
 #include "htcsched/calls.h"
 #include "roles/joined/joined_content.h"
 #include "roles/runtime/joined_wire.h"
+#include "roles/runtime/silence.h"
 
 #define CALLS_OF_RUNTIME (UINT64_C(1) << 62) /* and above: its tags */
 
@@ -422,10 +423,10 @@ static void event(htc_joined *j, const htc_input *in)
     }
 }
 
-/* As an agent does: when half of the time is over in which it could still be heard before it is thought lost. */
+/* As an agent's: the connection is opened anew. */
 static htc_ns quiet_at(const htc_joined *j)
 {
-    return j->heard_at + j->heartbeat_ns + (j->lost_after_ns > j->heartbeat_ns ? (j->lost_after_ns - j->heartbeat_ns) / 2 : 0);
+    return j->heard_at + j->heartbeat_ns + htc__silence_borne(j->heartbeat_ns, j->lost_after_ns);
 }
 
 static htc_ns deadline(const void *self)
