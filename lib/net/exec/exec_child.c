@@ -18,7 +18,7 @@
 #include "net/exec/exec_private.h"
 
 #define CONFINED_STACK (128 << 10)
-#define BUSY_TRIES 100
+#define BUSY_TRIES 500
 #define BUSY_PAUSE_US 1000
 
 static void __attribute__((noreturn)) fail(htc__child *c, int stage)
@@ -88,9 +88,13 @@ static void __attribute__((noreturn)) become_task(htc__child *c)
             fail(c, CHILD_LIMITS);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* A program that was just written may be open for writing in a child that is about to exec: until then it is busy. */
-    for (int tries = 0; execve(c->program, c->argv, c->envp) != 0 && errno == ETXTBSY && tries < BUSY_TRIES; tries++)
+    /* A program that was just written may be open for writing in a child that is about to exec: until then it is busy. What this one has open may be
+     * another's program: two that wait must not wait for each other. */
+    for (int tries = 0; execve(c->program, c->argv, c->envp) != 0 && errno == ETXTBSY && tries < BUSY_TRIES; tries++) {
+        (void)close_range(3, ~0u, 0);
         usleep(BUSY_PAUSE_US);
+        errno = ETXTBSY;
+    }
     fail(c, CHILD_EXEC);
 }
 
