@@ -140,6 +140,36 @@ Test(config, mistakes_name_file_line_key_and_what_is_allowed)
     }
 }
 
+Test(config, periods_that_exclude_each_other_are_refused)
+{
+    static const struct {
+        const char *text, *says, *more;
+    } bad[] = {
+        { "[agent]\nheartbeat_s = 60\n", "agent.lost_after_s = 30 is not longer than agent.heartbeat_s = 60", "set agent.heartbeat_s below 30, or agent.lost_after_s above 60" },
+        { "[agent]\nlost_after_s = 10\n", "agent.lost_after_s = 10 is not longer than agent.heartbeat_s = 10", "agent.lost_after_s above 10" },
+        { "[agent]\nheartbeat_s = 2\norphan_after_s = 2\n", "agent.orphan_after_s = 2 is not longer than agent.heartbeat_s = 2", "agent.orphan_after_s above 2" },
+        { "[batch]\ntime_s = 100\ndrain_s = 80\n", "batch.drain_s = 80 and up to a quarter more is all of batch.time_s = 100", "set batch.drain_s below 80, or batch.time_s above 100" },
+        { "[server]\njoin = here:1\n[db]\njoin = here:2\n[site.big]\nadapter = emu\ntime_s = 60\ndrain_s = 300\n", "site.big.drain_s = 300", "set site.big.drain_s below 48, or site.big.time_s above 375" },
+    };
+    static const char *const good[] = {
+        "[agent]\nheartbeat_s = 60\nlost_after_s = 61\norphan_after_s = 61\n",
+        "[agent]\norphan_after_s = 3\n", /* a host that joins: the heartbeat is its gateway's */
+        "[batch]\ntime_s = 101\ndrain_s = 80\n",
+        "[batch]\ndrain_s = 80\n",
+        "[batch]\ntime_s = 1\n",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        htc_config *c = NULL;
+        htc_error   e = { 0 };
+        cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of(bad[i].text), "my.ini", &c, &e), HTC_ECONFIG), "%s", bad[i].text);
+        cr_expect(c == NULL && strcmp(e.where, "my.ini") == 0);
+        cr_expect(strstr(e.text, bad[i].says) != NULL, "%s", e.text);
+        cr_expect(strstr(e.hint, bad[i].more) != NULL, "%s", e.hint);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        htc_config_destroy(parse(good[i]));
+}
+
 Test(config, a_long_line_is_refused_not_cut)
 {
     char        text[1000] = "[fair]\nusers = ";

@@ -403,8 +403,13 @@ htc_status htc_config_parse(const htc_env *env, htc_bytes text, const char *name
     } else if (r.status == HTC_OK && bad < 0) {
         r.status = htc__error(error, HTC_ENOMEM, "out of memory");
     }
-    if (r.status == HTC_OK && (r.status = htc__config_check_sites(c, error)) != HTC_OK && error)
-        snprintf(error->where, sizeof error->where, "%.140s", r.name);
+    if (r.status == HTC_OK) {
+        r.status = htc__config_check_sites(c, error);
+        if (r.status == HTC_OK)
+            r.status = htc__config_check_periods(c, error);
+        if (r.status != HTC_OK && error)
+            snprintf(error->where, sizeof error->where, "%.140s", r.name);
+    }
     if (r.status != HTC_OK) {
         htc_config_destroy(c);
         return r.status;
@@ -481,6 +486,12 @@ double htc__config_real(const htc_config *c, const char *key)
     if (i < KEYS)
         htc__config_value(&keys[i], htc_config_text(c, key), &v);
     return v;
+}
+
+int htc__config_names(const htc_config *c, const char *key)
+{
+    size_t i = find(key);
+    return i < KEYS && c->values[i];
 }
 
 uint64_t htc_config_number(const htc_config *c, const char *key)

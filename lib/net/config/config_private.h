@@ -53,9 +53,13 @@ htc_status  htc__config_bad_value(const config_key *k, const char *name, const c
 htc_status  htc__config_keep(const htc_env *env, char **place, const char *value, htc_error *error);
 htc_status  htc__config_list_set(const htc_env *env, list *l, const char *value);
 double      htc__config_real(const htc_config *c, const char *key);
+int         htc__config_names(const htc_config *c, const char *key); /* it has a value of its own, which may be the default */
 
 /* config_sites.c */
 htc_status  htc__config_set_site(htc_config *c, const char *key, const char *value, htc_error *error);
 htc_status  htc__config_check_sites(const htc_config *c, htc_error *error); /* what one key alone cannot say */
+
+/* config_periods.c */
+htc_status  htc__config_check_periods(const htc_config *c, htc_error *error);
 
 #endif
