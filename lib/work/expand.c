@@ -2,6 +2,7 @@
  * texts of the slots make the task. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +41,10 @@ typedef struct expander {
 static htc_status refuse(expander *x, htc_status status, const char *why, const char *value)
 {
     const char *name = htc__slot_name(x->spec->slots[x->slot].kind);
-    return htc__refuse(x->error, status, 0, name, "%s %s %s (task %" PRIu64 ")", name,
-                       htc__quote(htc_bytes_of(value)).text, why, x->task.index);
+    char        task[40] = "";
+    if (x->edited) /* else it stands in the document, and is that of all tasks */
+        snprintf(task, sizeof task, " (task %" PRIu64 ")", x->task.index);
+    return htc__refuse(x->error, status, 0, name, "%s %s %s%s", name, htc__quote(htc_bytes_of(value)).text, why, task);
 }
 
 /* ---- values ---- */

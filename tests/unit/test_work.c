@@ -228,6 +228,9 @@ static const refusal refusals[] = {
     { "a swept limit that is no number",
       JSDL_DOC(RUN "\n<p:WallTimeLimit>1</p:WallTimeLimit>", SWEEP(ASSIGN("//p:WallTimeLimit", VALUES(V("5") V("x") V("7"))))),
       HTC_ESWEEP, 2, "WallTimeLimit", "\"x\"" },
+    { "it is one of some task",
+      JSDL_DOC(RUN "\n<p:WallTimeLimit>1</p:WallTimeLimit>", SWEEP(ASSIGN("//p:WallTimeLimit", VALUES(V("5") V("x") V("7"))))),
+      HTC_ESWEEP, 2, "WallTimeLimit", " (task 1)" },
     { "one pair of one", SWEPT("<s:Assignment>" NODE("//p:Argument") NODE("//p:Executable") "<h:Pairs><h:Value>a</h:Value></h:Pairs></s:Assignment>"),
       HTC_ESWEEP, 3, "Pairs", "two values" },
     { "pairs for one place", SWEPT("<s:Assignment>" NODE("//p:Argument") "<h:Pairs><h:Value>a</h:Value><h:Value>b</h:Value></h:Pairs></s:Assignment>"),
@@ -306,6 +309,7 @@ Test(work, refuses_with_code_line_element_and_value)
         cr_expect(e.line == r->line, "%s: line %u, %s", r->what, e.line, e.text);
         cr_expect(is_at(e.where, r->where), "%s: [%s] %s", r->what, e.where, e.text);
         cr_expect(strstr(e.text, r->says) != NULL, "%s: %s", r->what, e.text);
+        cr_expect(strstr(r->text, "Sweep") || !strstr(e.text, "(task "), "%s: what is the same for all is of no task: %s", r->what, e.text);
         cr_expect(e.text[0] && !strpbrk(e.text, "\n\r"), "%s: one line", r->what);
         cr_expect(eq(int, htc_exit_code(status), 2), "%s", r->what);
         htc_spec_destroy(spec);
