@@ -521,7 +521,7 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
     { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
         { "time", 't', OPT_WALLTIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM:SS, 90s" }, \
         { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory of a task, reserved and its limit: 512M, 4G" },                             \
-        { "cores", 'c', OPT_COUNT, &(p).cores, "N", "cores of a task, each of which is a slot of one agent (1)" },     \
+        { "cores", 'c', OPT_COUNT, &(p).cores, "N", "cores that a task needs (1), each a slot of one agent" },     \
         { "node-cores", 0, OPT_COUNT, &(p).node_cores, "N", "of these on each node, so that a task is on several at once" },  \
         { "gpus", 0, OPT_COUNT, &(p).gpus, "N", "GPUs of a task, which has them for itself" },                         \
         { "res", 0, OPT_LIST, &(p).res, "NAME=N", "what sites count, as licences: N of it for each task (may be repeated)" }, \

@@ -399,6 +399,17 @@ static const char *option_of(const char *element)
     return "";
 }
 
+/* An element's name in a sentence is that of an option, too. */
+static void name_option(htc_error *e, const char *element, const char *option)
+{
+    char        text[sizeof e->text];
+    const char *at = strstr(e->text, element);
+    if (!at)
+        return;
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - e->text), e->text, option, at + strlen(element));
+    memcpy(e->text, text, sizeof text);
+}
+
 htc_status plan_error(cli *c, const plan *p, htc_status s)
 {
     htc_error *e = &c->error;
@@ -407,6 +418,7 @@ htc_status plan_error(cli *c, const plan *p, htc_status s)
     const char *value = strchr(e->text, '"'); /* the element's name stands before it */
     if (value && value - e->text < 40)
         memmove(e->text, value, strlen(value) + 1);
+    name_option(e, "IndividualCPUCount", "--node-cores");
     snprintf(e->where, sizeof e->where, "%s", option_of(e->where));
     e->line = e->column = 0;
     return s;

@@ -86,7 +86,7 @@ for where in '' --dry-run; do
     refuse 2 '^htc: --input: "http:///x" names no host' "${H[@]}" submit $where -i x=http:///x -- true
     refuse 2 '^htc: --target: "http:///x" names no host' "${H[@]}" submit $where --target x=http:///x -- true
     refuse 2 '^htc: --container: "a,b c" is not the name' "${H[@]}" submit $where --container 'a,b c' -- true
-    refuse 2 '^htc: --cores: "5" is no multiple' "${H[@]}" submit $where -c 5 --node-cores 2 -- true
+    refuse 2 '^htc: --cores: "5" is no multiple of --node-cores: every node of a task has as many cores$' "${H[@]}" submit $where -c 5 --node-cores 2 -- true
 done
 # A mistake beside a file that is uploaded for the first time is told as that mistake.
 refuse 1 'no place uses the source "x"' "${H[@]}" submit -- ./script.sh ::: x=1:2

@@ -43,7 +43,7 @@ soon has_slots 6 || fail "slots: $("${H[@]}" agents)"
 # --- what is refused ---
 refuse 255 'htc submit --node-cores N makes one' env -u HTC_GANG "$bin/htc-gang" nowhere true
 refuse 2 'asks for 2 cores on each of 4 nodes, and no site has more than 3 such nodes' "${H[@]}" submit -c 8 --node-cores 2 -- true
-refuse 2 'no multiple of IndividualCPUCount' "${H[@]}" submit -c 5 --node-cores 2 -- true
+refuse 2 'no multiple of --node-cores' "${H[@]}" submit -c 5 --node-cores 2 -- true
 refuse 2 'asks for 1 of matlab on each of 3 nodes, and no site has that for more than 2' "${H[@]}" submit -c 6 --node-cores 2 --res matlab=1 -- true
 
 # --- all are held at once: while one runs, whoever else wants a slot waits ---
