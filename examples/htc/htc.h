@@ -59,6 +59,7 @@ typedef enum opt_kind {
     OPT_LIST,     /* words: may be repeated */
     OPT_PAIR,     /* const char *[2]: takes two words */
     OPT_COUNT,    /* int64_t, 0 or more */
+    OPT_AMOUNT,   /* int64_t, 1 to UINT32_MAX */
     OPT_NUMBER,   /* int64_t */
     OPT_TIME,     /* double, seconds; a number alone is seconds */
     OPT_WALLTIME, /* the same; a number alone is minutes, as batch systems have it */

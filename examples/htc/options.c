@@ -63,10 +63,13 @@ static htc_status store(cli *c, const opt *o, const char *value)
     case OPT_ELSEWHERE:
         return HTC_OK;
     case OPT_COUNT:
+    case OPT_AMOUNT:
     case OPT_NUMBER:
         errno = 0;
         *(int64_t *)o->into = strtoll(value, &end, 10);
         s = errno || end == value || *end || (o->kind == OPT_COUNT && *(int64_t *)o->into < 0) ? HTC_EUSAGE : HTC_OK;
+        if (o->kind == OPT_AMOUNT && (*(int64_t *)o->into < 1 || *(int64_t *)o->into > UINT32_MAX))
+            s = HTC_EUSAGE;
         break;
     case OPT_TIME:
     case OPT_WALLTIME:
@@ -74,6 +77,8 @@ static htc_status store(cli *c, const opt *o, const char *value)
         break;
     case OPT_SIZE:
         s = htc_command_size(value, o->into);
+        if (s == HTC_OK && *(uint64_t *)o->into == 0) /* as good as no option, and not what was meant */
+            s = HTC_EUSAGE;
         break;
     case OPT_FACTOR: {
         char *behind;
@@ -93,9 +98,10 @@ static htc_status store(cli *c, const opt *o, const char *value)
                                                  : "write a number",
                          "'%.80s' is not a %s", value,
                          o->kind == OPT_TIME || o->kind == OPT_WALLTIME ? "time"
-                         : o->kind == OPT_SIZE   ? "size"
+                         : o->kind == OPT_SIZE   ? "size above 0"
                          : o->kind == OPT_FACTOR ? "factor"
                          : o->kind == OPT_NUMBER ? "whole number"
+                         : o->kind == OPT_AMOUNT ? "number from 1 to 4294967295"
                                                  : "count");
     }
     return HTC_OK;
@@ -115,6 +121,7 @@ int opt_is_set(const opt *o)
     case OPT_PAIR:
         return *(const char *const *)o->into != NULL;
     case OPT_COUNT:
+    case OPT_AMOUNT:
     case OPT_NUMBER:
         return *(const int64_t *)o->into > 0 || *(const int64_t *)o->into < -1; /* 0 and -1: as it was, or as good */
     case OPT_TIME:

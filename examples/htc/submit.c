@@ -95,7 +95,7 @@ static htc_status add_resource(cli *c, plan *p, const char *option, const char *
     if (p->n_resources == HTC_TASK_RESOURCES_MAX)
         return cli_error(c, HTC_EUSAGE, option, "", "a task takes %d resources at most", HTC_TASK_RESOURCES_MAX);
     if (count < 1 || count > UINT32_MAX)
-        return cli_error(c, HTC_EUSAGE, option, "take 1 or more", "that is no number of %.*s", (int)len, name);
+        return cli_error(c, HTC_EUSAGE, option, "take 1 to 4294967295", "%lld is no number of %.*s", (long long)count, (int)len, name);
     p->res_names[p->n_resources] = must(strndup(name, len));
     p->resources[p->n_resources] = (htc_resource){ p->res_names[p->n_resources], (uint32_t)count };
     p->n_resources++;
@@ -519,11 +519,11 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
 
 #define PLAN_OPTIONS(p)                                                                                                \
     { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
-        { "time", 't', OPT_WALLTIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM:SS, 90s" }, \
+        { "time", 't', OPT_WALLTIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM:SS, 90s; 0: none" }, \
         { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory of a task, reserved and its limit: 512M, 4G" },                             \
-        { "cores", 'c', OPT_COUNT, &(p).cores, "N", "cores that a task needs (1), each a slot of one agent" },     \
-        { "node-cores", 0, OPT_COUNT, &(p).node_cores, "N", "of these on each node, so that a task is on several at once" },  \
-        { "gpus", 0, OPT_COUNT, &(p).gpus, "N", "GPUs of a task, which has them for itself" },                         \
+        { "cores", 'c', OPT_AMOUNT, &(p).cores, "N", "cores that a task needs (1), each a slot of one agent" },     \
+        { "node-cores", 0, OPT_AMOUNT, &(p).node_cores, "N", "of these on each node, so that a task is on several at once" },  \
+        { "gpus", 0, OPT_COUNT, &(p).gpus, "N", "GPUs of a task, which has them for itself (0)" },                         \
         { "res", 0, OPT_LIST, &(p).res, "NAME=N", "what sites count, as licences: N of it for each task (may be repeated)" }, \
         { "container", 0, OPT_TEXT, &(p).container, "IMAGE", "run tasks in a container: an image, or a directory for bwrap" },  \
         { "hosts", 0, OPT_TEXT, &(p).hosts, "NAME[,NAME...]", "run only on one of these hosts or sites" },             \

@@ -195,8 +195,8 @@ static int take(session *s, wishes *w, const option *o, const char *value, diagn
         return htc_command_time(value, 60, &seconds) == HTC_OK ? member(w, o->member, json_real(seconds), d)
                                                                : bad(d, value, "write 90s, 5m, 2h, 1d, HH:MM:SS or D-HH:MM:SS");
     case SIZE:
-        return htc_command_size(value, &bytes) == HTC_OK ? member(w, o->member, json_integer((json_int_t)bytes), d)
-                                                         : bad(d, value, "write 512M, 4G or a number of MiB");
+        return htc_command_size(value, &bytes) == HTC_OK && bytes ? member(w, o->member, json_integer((json_int_t)bytes), d)
+                                                                  : bad(d, value, "write 512M, 4G or a number of MiB, above 0");
     case CORES:
     case NODE_CORES:
         if (!whole_number(value, o->least, &number) || number > UINT32_MAX)

@@ -88,6 +88,13 @@ for where in '' --dry-run; do
     refuse 2 '^htc: --container: "a,b c" is not the name' "${H[@]}" submit $where --container 'a,b c' -- true
     refuse 2 '^htc: --cores: "5" is no multiple of --node-cores: every node of a task has as many cores$' "${H[@]}" submit $where -c 5 --node-cores 2 -- true
 done
+# No cores and no memory are no task's; 4294967297 is no other 1. No GPUs, and no limit of time, can be meant.
+for option in '--cores 0' '--cores -1' '--cores 4294967297' '--node-cores 0' '--mem 0' '--mem 0G' '--gpus -1' '--gpus 4294967296' '--res x=0'; do
+    # shellcheck disable=SC2086
+    refuse 1 "^htc: ${option%% *}: .*(number from 1 to 4294967295|above 0|not a count|no number of)" "${H[@]}" submit --dry-run $option -- true
+done
+refuse 1 '^htc: --mem: .0. is not a size above 0' "${H[@]}" retry last --mem 0
+expect 0 "${H[@]}" submit --wait --gpus 0 --time 0 -- true
 # A mistake beside a file that is uploaded for the first time is told as that mistake.
 refuse 1 'no place uses the source "x"' "${H[@]}" submit -- ./script.sh ::: x=1:2
 expect 2 "${H[@]}" validate unsupported.jsdl --json

@@ -127,7 +127,7 @@ Test(drmaa, reads_the_options_of_submit)
     cr_expect(asked.counts[0] == 2 && asked.counts[1] == 3);
     cr_expect(eq(str, asked.container, "/images/a"));
     cr_expect(eq(int, native(" \t"), DRMAA_ERRNO_SUCCESS));
-    static const char *const wrong[] = { "--warp", "word", "-", "--", "-J", "--hold=1", "-c 0", "-m 1X", "-t soon", "--env =1", "--wait", "-n", "--array 1-3", "--gpus 0", "--res matlab", "--res =1", "--res a=x", "--env HTC_NO_SUCH_VARIABLE", "--after x", "-r -1" };
+    static const char *const wrong[] = { "--warp", "word", "-", "--", "-J", "--hold=1", "-c 0", "-m 1X", "-m 0", "-t soon", "--env =1", "--wait", "-n", "--array 1-3", "--gpus 0", "--res matlab", "--res =1", "--res a=x", "--env HTC_NO_SUCH_VARIABLE", "--after x", "-r -1" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         cr_expect(eq(int, native(wrong[i]), DRMAA_ERRNO_INVALID_ATTRIBUTE_VALUE), "'%s'", wrong[i]);
     cr_expect(eq(int, native("-J 'open"), DRMAA_ERRNO_INVALID_ATTRIBUTE_FORMAT));
