@@ -169,8 +169,16 @@ static htc_status settle_workdir(cli *c, plan *p)
 static htc_status settle_begin(cli *c, plan *p)
 {
     double now = (double)time(NULL);
-    if (!p->begin || when_parse(p->begin, now, &p->begin_at) == HTC_OK)
+    if (!p->begin)
         return HTC_OK;
+    if (when_parse(p->begin, now, &p->begin_at) == HTC_OK) {
+        if (p->begin_at < now) { /* accepted, as batch systems do */
+            char *said = shown(p->begin);
+            fprintf(stderr, "htc: warning: --begin: %s has passed: the job may begin at once\n", said);
+            free(said);
+        }
+        return HTC_OK;
+    }
     return cli_error(c, HTC_EUSAGE, "--begin", "write now+1hour, 18:30, tomorrow or 2026-12-01T08:00", "'%.80s' is no time", p->begin);
 }
 

@@ -102,6 +102,12 @@ expect 0 "$htc" submit --begin now+2 --wait --json -- true
 expect 0 "$htc" status last --json
 [ "$(json "$out" 'v["jobs"][0]["started"] >= v["jobs"][0]["begin"] > v["jobs"][0]["submitted"]')" = True ] || fail "it began before its time: $out"
 expect 1 "$htc" submit --begin 25:00 -- true
+expect 0 "$htc" submit --begin yesterday --wait -- true
+[ "$err" = 'htc: warning: --begin: yesterday has passed: the job may begin at once' ] || fail "a time that has passed: $err"
+for at in now now+1 tomorrow; do
+    expect 0 "$htc" submit --dry-run --begin $at -- true
+    [ -z "$err" ] || fail "--begin $at has not passed: $err"
+done
 
 # ---- a signal ahead of the limit ----
 expect 0 "$htc" submit --wait --time 60s --signal USR2@59 -- sh -c 'trap "echo warned; exit 0" USR2; while :; do sleep 0.1; done'
