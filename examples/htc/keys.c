@@ -282,12 +282,18 @@ static htc_status read_secret(keys_call *k, const char *path, uint8_t *secret)
     return s;
 }
 
-static htc_status join_once(keys_call *k, const htc_store_options *o)
+/* As long as the whole command may last, or the library's own time for a connection. */
+static htc_status join_once(keys_call *k, const htc_store_options *asked, double until)
 {
+    htc_store_options settled = *asked, *o = &settled;
+    if (k->c->timeout_s > 0) {
+        double left = until - now_s();
+        settled.timeout_ns = left > 0 ? time_ns(left) + 1 : 1;
+    }
     htc_store *store = NULL;
     if (strncmp(o->address, "tcp://", 6) == 0)
         return htc_keys_join(&(htc_keys_join_options){ .size = sizeof(htc_keys_join_options), .address = o->address + 6, .key_path = k->key, .ring_path = k->ring,
-                                                       .server = k->server, .secret = o->once, .role = k->role }, &k->c->error);
+                                                       .server = k->server, .secret = o->once, .role = k->role, .timeout_ns = o->timeout_ns }, &k->c->error);
     htc_status s = htc_store_open(NULL, o, &store, &k->c->error);
     htc_store_close(store);
     return s;
@@ -297,11 +303,16 @@ static htc_status join_once(keys_call *k, const htc_store_options *o)
 static htc_status join_patiently(keys_call *k, const htc_store_options *o)
 {
     double     until = now_s() + (k->c->timeout_s > 0 ? k->c->timeout_s : JOIN_S);
-    htc_status s = join_once(k, o);
+    htc_status s = join_once(k, o, until);
     while (s == HTC_EDENIED && now_s() < until) {
+        htc_error refusal = k->c->error;
         pause_ms(300);
         k->c->error = (htc_error){ .status = HTC_OK };
-        s = join_once(k, o);
+        s = join_once(k, o, until);
+        if (s == HTC_ETIMEDOUT && k->c->timeout_s > 0) { /* the time was up: what was said before is why */
+            k->c->error = refusal;
+            return HTC_EDENIED;
+        }
     }
     return s;
 }

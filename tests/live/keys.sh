@@ -235,5 +235,18 @@ until_ok at_member 2 get counter
 [ "$(cat until.out)" = 6 ] || fail "member 2 says: $(cat until.out)"
 kill "${pids[@]}"
 wait "${pids[@]}"
+
+# One who takes connections and says nothing: how long that is borne is said.
+mkfifo hold
+python3 -c 'import socket, sys; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True); sys.stdin.read()' < hold > silent.port &
+silent=$!
+pids=("$silent")
+exec 9> hold
+soon test -s silent.port || fail "nobody listens"
+"${K[@]}" enrol nobody --once silent.once > silent.secret || fail "no secret"
+expect 6 "${K[@]}" join "tcp://127.0.0.1:$(cat silent.port)" --server silent --once silent.secret --key silent.key --ring silent.ring --timeout 0.2s
+[[ $err == *'no answer within 0.2 s'* ]] || fail "--timeout of htc keys join: $err"
+exec 9>&-
+wait "$silent"
 none_left
 echo "all holds"
