@@ -841,9 +841,34 @@ Test(gateway_joined, files_that_are_not_here_are_asked_of_the_hosts_that_are_the
     htc_buf_free(&file);
 }
 
+static const char *log_error(uint32_t peer)
+{
+    static char error[64];
+    json_t     *a = log_answer(peer);
+    const char *name = json_string_value(json_object_get(a, "error"));
+    snprintf(error, sizeof error, "%s", name ? name : "");
+    json_decref(a);
+    return error;
+}
+
+/* Hosts follow to a gateway that goes on in the place of another one within the time in which they would be lost. */
+Test(gateway_joined, who_asks_for_files_of_hosts_that_have_not_come_to_a_new_gateway_is_to_ask_again_for_a_while)
+{
+    uint64_t job = ended_job();
+    rig_kill(&r);
+    rig_start(&r);
+    cr_expect(eq(str, (char *)(uintptr_t)log_error(ask_log(job)), "HTC_EBUSY"));
+    far_host *h = join("far", 3);
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_CLOSED, .peer = h->peer, .status = HTC_ECLOSED });
+    cr_expect(eq(str, (char *)(uintptr_t)log_error(ask_log(job)), "HTC_EBUSY"), "the host of shared may have it");
+    rig_pass(&r, 3 * HTC_SECOND + 1);
+    cr_expect(eq(str, (char *)(uintptr_t)log_error(ask_log(job)), "HTC_ENOTFOUND"));
+}
+
 Test(gateway_joined, where_files_may_be_is_told_when_their_host_is_away)
 {
-    uint64_t  job = ended_job();
+    uint64_t job = ended_job();
+    rig_pass(&r, 3 * HTC_SECOND);
     far_host *h = join("far", 3);
     uint32_t  peer = ask_log(job);
     rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_CLOSED, .peer = h->peer, .status = HTC_ECLOSED });

@@ -66,8 +66,9 @@ static void file_read(void *role, void *ctx, htc_status status, htc_bytes body)
     if (status == HTC_ENOTFOUND && log) {
         answer_log(gw, f, 0, (htc_bytes){ NULL, 0 }); /* nothing was written */
     } else if (status != HTC_OK) {
-        int words = status == HTC_EUNREACHABLE && body.len;
-        htc__gw_req_fail(gw, f->q, words ? HTC_ENOTFOUND : status, words ? "htc agents shows when they are back" : "", "%s of %llu.%llu: %.*s", f->name[0] ? f->name : "the outputs", (unsigned long long)f->at.job,
+        int words = status == HTC_EUNREACHABLE && body.len, may_come = words && log && htc__gw_joined_awaited(gw);
+        htc__gw_req_fail(gw, f->q, may_come ? HTC_EBUSY : words ? HTC_ENOTFOUND : status,
+                         may_come ? "this gateway is new to them: try again in a moment" : words ? "htc agents shows when they are back" : "", "%s of %llu.%llu: %.*s", f->name[0] ? f->name : "the outputs", (unsigned long long)f->at.job,
                          (unsigned long long)f->at.task, words ? (int)body.len : (int)strlen(htc_strerror(status)),
                          words ? (const char *)body.data : htc_strerror(status));
     } else {

@@ -499,7 +499,7 @@ struct htc_gateway {
     htc_runtime        *runtime;
     htc_runtime_ids    *agent_ids;
     share_history       history;
-    htc_ns              now, wall, started_wall, expected; /* expected: when the driver was to call at the latest */
+    htc_ns              now, wall, started_wall, expected, served_at; /* expected: when the driver was to call at the latest. served_at: now, when it began to serve */
     uint8_t             phase, shutdown, stop_now, turns;
     user               *users;
     job                *jobs;
@@ -686,6 +686,7 @@ htc_ns     htc__gw_joined_deadline(const htc_gateway *gw);
 void       htc__gw_joined_launch(htc_gateway *gw, agent *a); /* gw->scratch: JOINED_LAUNCH */
 void       htc__gw_joined_kill(htc_gateway *gw, const agent *a);
 void       htc__gw_joined_away(site *s); /* it is, whatever its pause was to be */
+int        htc__gw_joined_awaited(const htc_gateway *gw); /* may a host that was at the gateway before still come to this one? */
 void       htc__gw_joined_make_room(htc_gateway *gw, uint32_t at, uint32_t number); /* a slot that an agent of an earlier time has */
 /* joined_files.c; gw->scratch: the body */
 void       htc__gw_file_ask(htc_gateway *gw, uint32_t op, const agent *live, htc_runtime_call_fn fn, void *ctx); /* live: at its site alone; NULL */

@@ -369,6 +369,14 @@ void htc__gw_joined_check(htc_gateway *gw)
     }
 }
 
+int htc__gw_joined_awaited(const htc_gateway *gw)
+{
+    int never = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        never |= gw->sites[i].joins && !gw->sites[i].heard;
+    return never && gw->now - gw->served_at <= gw->options.lost_after_ns;
+}
+
 /* ---- create and destroy ---- */
 
 htc_status htc__gw_joined_init(htc_gateway *gw, site *s, const htc_site_options *from)

@@ -55,7 +55,7 @@ void htc__gw_serve(htc_gateway *gw)
     agent *a, *next;
     htc__gw_taken_sweep(gw, 1);
     gw->phase = gw->shutdown && htc__gw_shared(gw) ? PHASE_HANDING : PHASE_READY;
-    gw->remove_at = gw->now;
+    gw->remove_at = gw->served_at = gw->now;
     htc__gw_mails_recover(gw);
     if (!htc__gw_shared(gw))
         htc__gw_usage_settle(gw); /* else before the seal */
