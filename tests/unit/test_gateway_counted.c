@@ -271,6 +271,174 @@ Test(gateway_counted, devices_outlive_the_gateway_and_lost_agents)
     books_are_right();
 }
 
+/* It comes back after it was lost, and its process of that attempt is still there. */
+static void heartbeat_with(hand *h, const htc_attempt *at)
+{
+    static htc_heartbeat m;
+    htc_buf              b;
+    m = (htc_heartbeat){ .agent = h->id, .seq = ++h->beat, .last_grant = h->last_grant, .next = HTC_SECOND, .held = { .count = at != NULL } };
+    if (at)
+        m.held.held[0] = (htc_held){ *at, HTC_HELD_RUNNING };
+    htc_buf_init(&b, NULL, 0);
+    htc_heartbeat_write(&b, &m);
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+}
+
+static hand hello_with(uint64_t agent, const htc_attempt *at)
+{
+    hand            h = { .id = agent, .peer = rig_open(&r, RIG_UID, HTC_WIRE_ROLE_AGENT) };
+    htc_agent_hello m = { .agent = agent, .slots = 1, .cores = 4, .node = "node1", .held = { .count = 1, .held = { { *at, HTC_HELD_RUNNING } } } };
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_agent_hello_write(&b, &m);
+    rig_say(&r, h.peer, &b);
+    htc_buf_free(&b);
+    return h;
+}
+
+static uint32_t start_again(void)
+{
+    rig_kill(&r);
+    rig_start(&r);
+    books_are_right();
+    return operator_peer();
+}
+
+/* What the task of a lost agent has outlives the gateway: until that agent is back and does not have the attempt any more. */
+Test(gateway_counted, what_a_lost_agent_has_outlives_the_gateway)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at, lost, other;
+    submit_counted(p, "olga", HTC_RESOURCE_GPU, 1, 9);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h0 = hello(r.launched[0].agent), h1 = hello(r.launched[1].agent);
+    cr_assert(eq(u32, pull(&h0, &at), HTC_GRANT_TASKS));
+    cr_assert(eq(u32, pull(&h1, &lost), HTC_GRANT_TASKS));
+    rig_pass(&r, 20 * HTC_SECOND);
+    heartbeat_with(&h0, &at);
+    rig_pass(&r, 15 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, lost.job, "waiting"), 8), "h1 is lost");
+    for (int i = 0; i < 3; i++)
+        p = start_again();
+    cr_expect(eq(u64, used(p, "gpu"), 2), "what it had is nobody else's");
+    uint32_t known = h1.peer;
+    h0.peer = hello_with(h0.id, &at).peer;
+    h1.peer = hello_with(h1.id, &lost).peer;
+    cr_assert(h1.peer != known && welcome_of(&h1) == HTC_OK, "it is as any other");
+    books_are_right();
+    cr_expect(eq(int, report(&h0, &at, HTC_OK), HTC_OK));
+    cr_assert(eq(u32, pull(&h0, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(str, (char *)devices_of(&h0), "0"), "the other one's process has 1");
+    p = start_again();
+    h0.peer = hello_with(h0.id, &at).peer;
+    h1.peer = hello_with(h1.id, &lost).peer;
+    cr_expect(eq(u64, used(p, "gpu"), 2));
+    heartbeat_with(&h1, &lost);
+    cr_expect(eq(u64, used(p, "gpu"), 2), "it ends, and has not ended");
+    heartbeat_with(&h1, NULL);
+    cr_expect(eq(u64, used(p, "gpu"), 1));
+    books_are_right();
+    h1.seq = 0;
+    cr_assert(eq(u32, pull(&h1, &other), HTC_GRANT_TASKS));
+    cr_expect(eq(str, (char *)devices_of(&h1), "1"));
+    p = start_again();
+    cr_expect(eq(u64, used(p, "gpu"), 2), "by two tasks");
+    books_are_right();
+}
+
+/* Likewise what is no device; and its process ends without a word of the agent. */
+Test(gateway_counted, licences_of_a_lost_agent_outlive_the_gateway)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt lost;
+    submit_counted(p, "olga", "matlab", 3, 2);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &lost), HTC_GRANT_TASKS));
+    p = start_again();
+    cr_expect(eq(u64, used(p, "matlab"), 3), "of one that is leased, once");
+    rig_pass(&r, 31 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, lost.job, "waiting"), 2));
+    cr_expect(eq(u64, used(p, "matlab"), 3));
+    p = start_again();
+    cr_expect(eq(u64, used(p, "matlab"), 3));
+    process_ended(h.id);
+    cr_expect(eq(u64, used(p, "matlab"), 0));
+    p = start_again();
+    cr_expect(eq(u64, used(p, "matlab"), 0));
+}
+
+/* The gateway ended before it had deleted the record of an attempt that has ended. What that says is of no account as soon as another attempt has the device. */
+Test(gateway_counted, a_record_that_is_left_over_takes_nothing_from_the_next_attempt)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit_counted(p, "olga", HTC_RESOURCE_GPU, 1, 2);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    r.lost = "h/0000";
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    r.lost = NULL;
+    p = start_again();
+    cr_expect(eq(u64, used(p, "gpu"), 1), "it is not known that nothing runs");
+    h.peer = hello(h.id).peer;
+    cr_expect(eq(u64, used(p, "gpu"), 0));
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    r.lost = "h/0000";
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    r.lost = NULL;
+    submit_counted(p, "olga", HTC_RESOURCE_GPU, 1, 1);
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(str, (char *)devices_of(&h), "0"));
+    p = start_again();
+    cr_expect(eq(u64, used(p, "gpu"), 1));
+    h.peer = hello_with(h.id, &at).peer;
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    cr_expect(eq(u64, used(p, "gpu"), 0));
+    books_are_right();
+}
+
+static void with_gpus_shared(htc_gateway_options *o)
+{
+    with_gpus(o);
+    o->lease_ns = 2 * HTC_SECOND;
+    o->name = "head1";
+    o->address = "10.0.0.1:7420";
+}
+
+/* Where other gateways may be, the agent's record says that it is lost. The one before ended between that and the record of the task. */
+Test(gateway_counted, what_a_lost_agent_has_outlives_a_gateway_that_ended_half_way)
+{
+    htc_attempt at;
+    r.change = with_gpus_shared;
+    rig_kill(&r);
+    rig_start(&r);
+    rig_pass(&r, 6 * HTC_SECOND);
+    uint32_t p = operator_peer();
+    submit_counted(p, "olga", HTC_RESOURCE_GPU, 2, 1);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    r.lost = "c/0000";
+    for (int i = 0; i < 60 && !r.killed; i++)
+        rig_pass(&r, HTC_SECOND);
+    cr_assert(eq(u64, r.killed, h.id));
+    rig_kill(&r);
+    r.lost = NULL;
+    rig_start(&r);
+    rig_pass(&r, 3 * HTC_SECOND);
+    p = operator_peer();
+    cr_assert(eq(int, (int)count_of(p, at.job, "waiting"), 1));
+    cr_expect(eq(u64, used(p, "gpu"), 2));
+    books_are_right();
+    process_ended(h.id);
+    cr_expect(eq(u64, used(p, "gpu"), 0));
+    books_are_right();
+}
+
 static void is_refused(uint32_t p, const char *name, int count, const char *why)
 {
     char request[2000];

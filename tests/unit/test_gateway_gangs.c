@@ -513,6 +513,39 @@ Test(gateway_gangs, devices_of_members_outlive_the_gateway)
     books_are_right();
 }
 
+/* A member's agent is lost, which ends the gang; its process may still be there when the next gateway begins, and the next one. */
+Test(gateway_gangs, devices_of_a_lost_member_outlive_the_gateway)
+{
+    uint32_t p = begin_with_gpus(), leads, lost = UINT32_MAX;
+    uint64_t job = submit(p, "olga", taking(WIDE(4, 2, 1), HTC_RESOURCE_GPU, 1));
+    for (int i = 0; i < 60 && parts_of(job, &leads) < 2; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(u32, parts_of(job, &leads), 2));
+    for (uint32_t i = 0; i < n_hands; i++)
+        lost = hands[i].n_held && hands[i].member[0] == 1 ? i : lost;
+    cr_assert(lost < n_hands);
+    hands[lost].alive = 0; /* it says nothing */
+    for (int i = 0; i < 80 && count_of(p, job, "waiting") == 0; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, job, "waiting"), 1), "for two GPUs");
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 1), "its process may run");
+    for (int i = 0; i < 2; i++) {
+        rig_kill(&r);
+        rig_start(&r);
+        p = operator_peer();
+        cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 2), "the leader has not said yet that it has ended");
+        books_are_right();
+        come_back();
+        cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 1), "that of the lost one");
+    }
+    process_ended(hands[lost].h.id);
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 0));
+    books_are_right();
+    rig_kill(&r);
+    rig_start(&r);
+    cr_expect(eq(u32, used_of(operator_peer(), HTC_RESOURCE_GPU), 0), "nothing is left of it");
+}
+
 Test(gateway_gangs, more_members_than_nodes_that_have_it_are_refused)
 {
     uint32_t p = begin_with_gpus();

@@ -360,7 +360,7 @@ static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
         uint64_t    leader = a->held[a->n_held - 1].member ? htc__gw_gang_leader(gw, &at) : a->id;
         assert(a->n_held > 0);
         a->held_slots -= a->held[--a->n_held].slots;
-        htc__gw_taken_owe(a, a->held[a->n_held].taken);
+        htc__gw_taken_owe(gw, a, a->held[a->n_held].taken);
         htc__gw_task_lost(gw, &at, leader, why);
     }
     htc_buf_clear(&a->last_grant);

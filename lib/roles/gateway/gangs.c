@@ -287,11 +287,11 @@ static htc_status grant_to(htc_gateway *gw, starting *s, uint32_t which, const h
     return HTC_OK;
 }
 
-static void note(htc_gateway *gw, chunk *c, const gang *g)
+static void note(htc_gateway *gw, chunk *c, const gang *g, const counted_need *taking)
 {
     htc_buf b;
     htc_buf_init(&b, &gw->env, 0);
-    htc__gw_gang_record_write(&b, g);
+    htc__gw_hold_write(&b, g->n, g->agents, g->devices, taking);
     htc__gw_chunk_put(gw, c, htc__gw_key_taken(&g->attempt), &b);
     htc_buf_free(&b);
 }
@@ -320,7 +320,7 @@ static int start(htc_gateway *gw, starting *s, uint32_t n, job *j, chunk *c, uin
     its->attempt++;
     its->agent = leader->id;
     its->phase = HTC_HELD_WAITING;
-    note(gw, c, g);
+    note(gw, c, g, &s->taking);
     for (uint32_t i = 0; i < n && status == HTC_OK; i++)
         status = grant_to(gw, s, i, t, j, c, &at, htc__site_needs(&gw->sites[s->list[s->members[i]]->site], named, w.part));
     if (status != HTC_OK) {
@@ -405,5 +405,7 @@ int htc__gw_gang_again(htc_gateway *gw, const job *j, agent *leader, const htc_a
             htc__gw_retake(gw, b, at, need, g->devices[i]);
         }
     }
+    if (whole) /* else its members owe what they have */
+        htc__gw_taken_claim(gw, at);
     return whole;
 }

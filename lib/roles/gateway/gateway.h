@@ -542,6 +542,7 @@ struct htc_gateway {
     uint8_t             jobs_ended; /* in this step: who waits for one may be told */
     uint8_t             memory_waits, counted_waits; /* jobs may wait for memory, and for what sites count */
     hold_found         *found; /* of a new start, until its tasks are read */
+    uint32_t            owed;  /* holds, by all agents */
     htc_ns              tick_at, check_at, store_retry_at;
     htc_status          store_status; /* HTC_OK, or why the store refuses changes */
     htc_buf             scratch;

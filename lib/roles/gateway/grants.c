@@ -264,7 +264,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     its->attempt++;
     its->agent = a->id;
     its->phase = HTC_HELD_WAITING;
-    htc__gw_taken_note(gw, c, k);
+    htc__gw_taken_note(gw, c, a->id, k);
     htc__gw_wide_handed(gw, j, slots);
     htc__gw_job_taken(gw, j, index);
     htc__gw_task_set(gw, c, offset, TASK_LEASED);
@@ -886,4 +886,5 @@ void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_he
         if (l->state != HTC_HELD_REPORTING && !htc__gw_agent_held(a, &l->attempt) && answer->revoked < HTC_AGENT_HELD_MAX)
             answer->revoke[answer->revoked++] = l->attempt;
     }
+    htc__gw_taken_heard(gw, a, &m->held);
 }

@@ -1,18 +1,21 @@
 /* What attempts take of what their site counts (counted.h): from the grant until the result, or until the process of a lost agent is gone.
  *
- * Which devices an attempt has stands in a record of its own, written before its chunk's: a gateway that starts again gives them to nobody
- * else. How many of the rest it takes stands in its task. */
+ * What an attempt has, and at which agent, stands in a record of its own, written before its chunk's. A gateway that starts again gives it to
+ * nobody else, also if the attempt was lost: then its agent owes it until the agent says that it does not have the attempt, or is gone. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fault.h"
 #include "roles/gateway/gateway.h"
 
-/* The record: u8 DEVICES, u64 devices; or of a gang u8 GANG, count of agents, u64 each, the leader first; or of one with devices u8
- * GANG_DEVICES, count of agents, of each u64 and u64 its devices. */
+/* The record: u8 HOLD, count of agents (more than one: a gang, the leader first), of each u64 and u64 its devices, then what each of them takes:
+ * count, of each name and count. Of a gang that takes nothing u8 GANG, count of agents, u64 each. Earlier versions wrote, of one agent,
+ * u8 DEVICES, u64 devices, and of a gang with devices u8 GANG_DEVICES, count of agents, of each u64 and u64 its devices. */
 #define DEVICES 1
 #define GANG    2
 #define GANG_DEVICES 3
+#define HOLD    4
 
 /* ---- does it fit ---- */
 
@@ -125,14 +128,30 @@ task_hold *htc__gw_take(htc_gateway *gw, uint32_t at, const htc_attempt *attempt
     return k;
 }
 
-void htc__gw_taken_note(htc_gateway *gw, chunk *c, const task_hold *k)
+void htc__gw_hold_write(htc_buf *b, uint32_t n, const uint64_t *agents, const uint64_t *devices, const counted_need *need)
+{
+    htc_put_u8(b, need->n ? HOLD : GANG);
+    htc_put_varint(b, n);
+    for (uint32_t i = 0; i < n; i++) {
+        htc_put_u64(b, agents[i]);
+        if (need->n)
+            htc_put_u64(b, devices[i]);
+    }
+    if (need->n)
+        htc_put_varint(b, need->n);
+    for (uint32_t i = 0; i < need->n; i++) {
+        htc_put_str(b, need->of[i].name);
+        htc_put_varint(b, need->of[i].count);
+    }
+}
+
+void htc__gw_taken_note(htc_gateway *gw, chunk *c, uint64_t agent_id, const task_hold *k)
 {
     htc_buf b;
-    if (!k || !k->devices)
+    if (!k)
         return;
-    htc_buf_init(&b, &gw->env, 64);
-    htc_put_u8(&b, DEVICES);
-    htc_put_u64(&b, k->devices);
+    htc_buf_init(&b, &gw->env, 0);
+    htc__gw_hold_write(&b, 1, &agent_id, &k->devices, &k->need);
     htc__gw_chunk_put(gw, c, htc__gw_key_taken(&k->attempt), &b);
     htc_buf_free(&b);
 }
@@ -142,11 +161,26 @@ typedef struct forgetting {
     uint64_t    version; /* of its record; 0: not known */
 } forgetting;
 
+static int same(const htc_attempt *a, const htc_attempt *b)
+{
+    return a->job == b->job && a->task == b->task && a->attempt == b->attempt;
+}
+
+/* Of a gang one agent may be lost while the others have ended: all of them are in one record. */
+static int is_owed(const htc_gateway *gw, const htc_attempt *at)
+{
+    for (const agent *a = gw->owed ? gw->agents : NULL; a; a = a->hh.next)
+        for (const task_hold *k = a->owed; k; k = k->next)
+            if (same(&k->attempt, at))
+                return 1;
+    return 0;
+}
+
 static void may_forget(void *role, void *ctx, htc_status status)
 {
     htc_gateway *gw = role;
     forgetting  *f = ctx;
-    if (status == HTC_OK)
+    if (status == HTC_OK && !is_owed(gw, &f->attempt))
         htc__gw_delete(gw, htc__gw_key_taken(&f->attempt));
     if (status != HTC_ECLOSED)
         htc_runtime_context_free(gw->runtime, ctx);
@@ -160,7 +194,7 @@ static void is_durable(void *role, void *ctx, htc_status status)
         htc__gw_confirm(gw, may_forget, f); /* which frees it, perhaps at once */
         return;
     }
-    if (status == HTC_OK)
+    if (status == HTC_OK && !is_owed(gw, &f->attempt))
         htc__gw_delete_of(gw, htc__gw_key_taken(&f->attempt), f->version);
     if (status != HTC_ECLOSED)
         htc_runtime_context_free(gw->runtime, f);
@@ -185,27 +219,47 @@ void htc__gw_taken_end(htc_gateway *gw, task_hold *k)
     if (!k)
         return;
     htc__counted_give_back(&gw->sites[k->site].counted, &k->need, k->devices);
-    if (k->devices)
-        htc__gw_taken_forget(gw, &k->attempt, 0);
+    htc__gw_taken_forget(gw, &k->attempt, 0);
     htc__free(&gw->env, k, sizeof *k);
     htc__gw_reallocate_soon(gw);
 }
 
 /* Its agent is lost: as long as the agent's process may run, nobody else has them. */
-void htc__gw_taken_owe(agent *a, task_hold *k)
+void htc__gw_taken_owe(htc_gateway *gw, agent *a, task_hold *k)
 {
     if (!k)
         return;
     k->next = a->owed;
     a->owed = k;
+    gw->owed++;
+}
+
+static void settle(htc_gateway *gw, task_hold **at)
+{
+    task_hold *k = *at;
+    assert(gw->owed > 0);
+    *at = k->next;
+    gw->owed--;
+    htc__gw_taken_end(gw, k);
 }
 
 void htc__gw_taken_settle(htc_gateway *gw, agent *a)
 {
-    while (a->owed) {
-        task_hold *k = a->owed;
-        a->owed = k->next;
-        htc__gw_taken_end(gw, k);
+    while (a->owed)
+        settle(gw, &a->owed);
+}
+
+void htc__gw_taken_heard(htc_gateway *gw, agent *a, const htc_held_list *has)
+{
+    task_hold **at = &a->owed;
+    while (*at) {
+        uint32_t i = 0;
+        while (i < has->count && !same(&has->held[i].attempt, &(*at)->attempt))
+            i++;
+        if (i == has->count)
+            settle(gw, at);
+        else
+            at = &(*at)->next;
     }
 }
 
@@ -231,9 +285,41 @@ static int read_hex(const char *text, size_t digits, uint64_t *out)
     return *end == '\0';
 }
 
+static void need_read(htc_reader *r, counted_need *need)
+{
+    uint64_t n = htc_get_varint(r);
+    if (n < 1 || n > HTC_TASK_RESOURCES_MAX)
+        htc_reader_fail(r);
+    for (need->n = 0; r->status == HTC_OK && need->n < n; need->n++) {
+        char *name = need->names[need->n];
+        htc_get_str(r, name, sizeof need->names[0]);
+        uint64_t count = htc_get_varint(r);
+        need->of[need->n] = (htc_resource){ name, (uint32_t)count };
+        if (!name[0] || count < 1 || count > UINT32_MAX)
+            htc_reader_fail(r);
+    }
+}
+
+static void agents_read(htc_reader *r, uint8_t form, hold_found *f)
+{
+    size_t count = htc_get_count(r, form == GANG ? 8 : 16);
+    if (count < (form == HOLD ? 1 : 2) || count > HTC_TASK_NODES_MAX)
+        htc_reader_fail(r);
+    for (f->n = 0; r->status == HTC_OK && f->n < count; f->n++) {
+        f->agents[f->n] = htc_get_u64(r);
+        f->devices[f->n] = form == GANG ? 0 : htc_get_u64(r);
+    }
+    if (form == HOLD)
+        need_read(r, &f->need);
+    else if (form == GANG_DEVICES && !f->devices[0])
+        htc_reader_fail(r); /* it would be the other form */
+    else if (form == GANG_DEVICES) /* each has as many of them; what else it takes is not known */
+        htc__counted_need(&f->need, &(htc_resource){ HTC_RESOURCE_GPU, (uint32_t)__builtin_popcountll(f->devices[0]) }, 1);
+}
+
 htc_status htc__gw_taken_read(htc_bytes name, htc_bytes value, hold_found *f)
 {
-    uint64_t    n = 0, any = 0;
+    uint64_t    n = 0;
     const char *text = name.data;
     htc_reader  r = htc_reader_of(value);
     *f = (hold_found){ .n = 0 };
@@ -241,37 +327,13 @@ htc_status htc__gw_taken_read(htc_bytes name, htc_bytes value, hold_found *f)
         return HTC_ECORRUPT;
     f->attempt.attempt = (uint32_t)n;
     uint8_t form = htc_get_u8(&r);
-    if (form == DEVICES) {
-        f->devices = htc_get_u64(&r);
-    } else if (form == GANG || form == GANG_DEVICES) {
-        size_t count = htc_get_count(&r, form == GANG ? 8 : 16);
-        if (count < 2 || count > HTC_TASK_NODES_MAX)
-            return HTC_ECORRUPT;
-        for (f->n = 0; f->n < count; f->n++) {
-            f->agents[f->n] = htc_get_u64(&r);
-            f->member_devices[f->n] = form == GANG_DEVICES ? htc_get_u64(&r) : 0;
-            any |= f->member_devices[f->n];
-        }
-        if (form == GANG_DEVICES && !any)
-            return HTC_ECORRUPT; /* it would be the other form */
-    } else {
+    if (form == DEVICES)
+        f->devices[0] = htc_get_u64(&r); /* whose they are is not known */
+    else if (form == GANG || form == GANG_DEVICES || form == HOLD)
+        agents_read(&r, form, f);
+    else
         return HTC_ECORRUPT;
-    }
     return htc_reader_done(&r) == HTC_OK ? HTC_OK : HTC_ECORRUPT;
-}
-
-void htc__gw_gang_record_write(htc_buf *b, const gang *g)
-{
-    uint64_t any = 0;
-    for (uint32_t i = 0; i < g->n; i++)
-        any |= g->devices[i];
-    htc_put_u8(b, any ? GANG_DEVICES : GANG);
-    htc_put_varint(b, g->n);
-    for (uint32_t i = 0; i < g->n; i++) {
-        htc_put_u64(b, g->agents[i]);
-        if (any)
-            htc_put_u64(b, g->devices[i]);
-    }
 }
 
 void htc__gw_taken_found(htc_gateway *gw, const htc_kv_item *item)
@@ -291,43 +353,41 @@ void htc__gw_taken_found(htc_gateway *gw, const htc_kv_item *item)
     gw->found = f;
 }
 
-/* The record of this attempt, which is the caller's then; NULL: there is none. */
-static hold_found *find(htc_gateway *gw, const htc_attempt *at)
+/* Where the record of this attempt stands; what stands there is NULL if there is none. */
+static hold_found **find(htc_gateway *gw, const htc_attempt *at)
 {
-    for (hold_found **p = &gw->found; *p; p = &(*p)->next) {
-        hold_found *f = *p;
-        if (f->attempt.job == at->job && f->attempt.task == at->task && f->attempt.attempt == at->attempt) {
-            *p = f->next;
-            return f;
-        }
-    }
-    return NULL;
+    hold_found **p = &gw->found;
+    while (*p && !same(&(*p)->attempt, at))
+        p = &(*p)->next;
+    return p;
 }
 
-static uint64_t devices_of(htc_gateway *gw, const htc_attempt *at)
+void htc__gw_taken_claim(htc_gateway *gw, const htc_attempt *at)
 {
-    hold_found *f = find(gw, at);
-    uint64_t    devices = f ? f->devices : 0;
+    hold_found **p = find(gw, at), *f = *p;
+    if (!f)
+        return;
+    *p = f->next;
     htc__free(&gw->env, f, sizeof *f);
-    return devices;
 }
 
 int htc__gw_gang_found(htc_gateway *gw, gang *g)
 {
-    hold_found *f = find(gw, &g->attempt);
-    if (f) {
-        g->n = f->n;
-        memcpy(g->agents, f->agents, f->n * sizeof f->agents[0]);
-        memcpy(g->devices, f->member_devices, f->n * sizeof f->member_devices[0]);
-    }
-    htc__free(&gw->env, f, sizeof *f);
-    return f != NULL;
+    const hold_found *f = *find(gw, &g->attempt);
+    if (!f)
+        return 0;
+    g->n = f->n;
+    memcpy(g->agents, f->agents, f->n * sizeof f->agents[0]);
+    memcpy(g->devices, f->devices, f->n * sizeof f->devices[0]);
+    return 1;
 }
 
 void htc__gw_take_again(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need)
 {
+    const hold_found *f = *find(gw, at);
     if (need->n)
-        htc__gw_retake(gw, a, at, need, devices_of(gw, at));
+        htc__gw_retake(gw, a, at, need, f ? f->devices[0] : 0);
+    htc__gw_taken_claim(gw, at);
 }
 
 void htc__gw_retake(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need, uint64_t devices)
@@ -341,13 +401,31 @@ void htc__gw_retake(htc_gateway *gw, agent *a, const htc_attempt *at, const coun
     h->taken = k;
 }
 
+/* Of an attempt that has ended or is lost. Its processes may still run at an agent that is not gone. If another attempt has one of its devices, it had
+ * ended, and only its record was still to be deleted. 0: nobody owes anything of it. */
+static int owe_again(htc_gateway *gw, const hold_found *f)
+{
+    int owes = 0;
+    for (uint32_t i = 0; f->need.n && i < f->n; i++) {
+        agent     *a = htc__gw_agent(gw, f->agents[i]);
+        task_hold *k = a && !(gw->sites[a->site].counted.devices & f->devices[i]) ? taken_new(gw, a->site, &f->attempt, &f->need) : NULL;
+        if (!k)
+            continue;
+        k->devices = f->devices[i];
+        htc__counted_retake(&gw->sites[a->site].counted, &k->need, k->devices);
+        htc__gw_taken_owe(gw, a, k);
+        owes = 1;
+    }
+    return owes;
+}
+
 /* What is left is of attempts that nobody holds any more. */
 void htc__gw_taken_sweep(htc_gateway *gw, int forget)
 {
     while (gw->found) {
         hold_found *f = gw->found;
         gw->found = f->next;
-        if (forget)
+        if (forget && !owe_again(gw, f))
             htc__gw_taken_forget(gw, &f->attempt, f->version);
         htc__free(&gw->env, f, sizeof *f);
     }
