@@ -27,6 +27,7 @@ struct htc_locality_lengths {
     htc_locality_lengths_options o;
     kind                        *kinds; /* by id */
     size_t                       n, cap;
+    kind                         only; /* where there is one kind alone: beside the rest of it, as most workers have no more */
 };
 
 static uint32_t counter_of(htc_ns length)
@@ -71,6 +72,8 @@ htc_status htc_locality_lengths_create(const htc_env *env, const htc_locality_le
     l->o.kinds_max = o.kinds_max ? o.kinds_max : KINDS;
     l->o.quantile = o.quantile ? o.quantile : HTC_LOCALITY_ONE / 2;
     l->o.unknown_ns = o.unknown_ns ? o.unknown_ns : HTC_SECOND;
+    l->kinds = &l->only;
+    l->cap = 1;
     *out = l;
     return HTC_OK;
 }
@@ -81,7 +84,8 @@ void htc_locality_lengths_destroy(htc_locality_lengths *lengths)
         return;
     for (size_t i = 0; i < lengths->n; i++)
         htc__free(lengths->env, lengths->kinds[i].counters, COUNTERS * sizeof(uint64_t));
-    htc__free(lengths->env, lengths->kinds, lengths->cap * sizeof *lengths->kinds);
+    if (lengths->kinds != &lengths->only)
+        htc__free(lengths->env, lengths->kinds, lengths->cap * sizeof *lengths->kinds);
     htc__free(lengths->env, lengths, sizeof *lengths);
 }
 
@@ -111,10 +115,13 @@ static htc_status room_for_one(htc_locality_lengths *l)
         return HTC_EFULL;
     if (l->n < l->cap)
         return HTC_OK;
-    size_t cap = l->cap ? l->cap * 2 : 4;
-    kind  *grown = htc__resize(l->env, l->kinds, l->cap * sizeof *grown, cap * sizeof *grown);
+    int    is_own = l->kinds == &l->only;
+    size_t cap = is_own ? 4 : l->cap * 2;
+    kind  *grown = htc__resize(l->env, is_own ? NULL : l->kinds, is_own ? 0 : l->cap * sizeof *grown, cap * sizeof *grown);
     if (!grown)
         return HTC_ENOMEM;
+    if (is_own)
+        grown[0] = l->only;
     l->kinds = grown;
     l->cap = cap;
     return HTC_OK;
