@@ -29,9 +29,12 @@ typedef struct flow_ring {
     uint32_t *at, from, n, room;
 } flow_ring;
 
+/* What comes in order, as most does at first, stands in a line; the rest in a heap. */
 typedef struct flow_queue {
-    flow_entry *at;
-    uint32_t    n, room;
+    flow_entry *line, *heap;
+    uint32_t    n;                       /* in both */
+    uint32_t    line_from, line_n, line_room; /* a ring; its room is a power of two, or 0 */
+    uint32_t    heap_n, heap_room;
 } flow_queue;
 
 /* A larger piece of memory with the same content; NULL: none, and the old one is as it was. Hosts may have memory that cannot grow in its place. */
@@ -39,6 +42,9 @@ void      *htc__dataflow_grown(const htc_env *env, void *old, size_t old_size, s
 int        htc__dataflow_queue_put(const htc_env *env, flow_queue *q, flow_entry e); /* 0: no memory */
 flow_entry htc__dataflow_queue_first(flow_queue *q);                                 /* taken; it is not empty */
 flow_entry htc__dataflow_queue_last(flow_queue *q);
+uint32_t   htc__dataflow_queue_task(const flow_queue *q, uint32_t i);                /* that of the i-th of all, in no order */
+int        htc__dataflow_queue_has_order(const flow_queue *q);
+size_t     htc__dataflow_queue_bytes(const flow_queue *q);
 void       htc__dataflow_queue_free(const htc_env *env, flow_queue *q);
 
 /* ---- the parts of a run ---- */

@@ -60,7 +60,7 @@ static int cores_can_be(audit *a)
 static int queue_can_be(audit *a, const flow_queue *q)
 {
     for (uint32_t i = 0; i < q->n; i++)
-        if (!htc__checked_take(&a->tasks, q->at[i].task))
+        if (!htc__checked_take(&a->tasks, htc__dataflow_queue_task(q, i)))
             return 0;
     return 1;
 }

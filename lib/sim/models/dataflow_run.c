@@ -324,7 +324,7 @@ static uint64_t held(const flow *m)
 {
     uint64_t bytes = m->copies_room * (sizeof *m->copy + sizeof *m->bucket) + (m->queue.room + m->free_cores.room) * sizeof(uint32_t);
     for (uint64_t i = 0; i < m->nodes; i++)
-        bytes += ((uint64_t)m->node[i].local.room + m->node[i].shared.room + m->node[i].loot.room) * sizeof(flow_entry);
+        bytes += htc__dataflow_queue_bytes(&m->node[i].local) + htc__dataflow_queue_bytes(&m->node[i].shared) + htc__dataflow_queue_bytes(&m->node[i].loot);
     return bytes;
 }
 

@@ -142,9 +142,8 @@ static void settle(flow *m, uint32_t i)
     uint64_t        got = v->loot.n, now = htc__dataflow_now(m), ticks = 0;
     uint32_t        other = v->other;
     htc_steal_thief t = thief_of(m, i, HTC_NEVER);
-    for (uint32_t k = 0; k < got; k++)
-        htc__dataflow_put(m, &v->shared, v->loot.at[k]);
-    v->loot.n = 0;
+    while (v->loot.n)
+        htc__dataflow_put(m, &v->shared, htc__dataflow_queue_first(&v->loot));
     htc__scale_messages(m->scale, 0, other == FLOW_NONE ? v->answers : 1, 0);
     m->now.steals += got > 0;
     m->now.stolen += got;

@@ -61,22 +61,60 @@ static htc_status move_sizes(const htc_scale_tape *tape, uint32_t *n, uint32_t *
     return status == HTC_OK && (*n > most || *n > *room || *room > 2 * most + 64) ? HTC_ECORRUPT : status;
 }
 
-static htc_status move_queue(flow *m, const htc_scale_tape *tape, flow_queue *q)
+/* Room for entries that are read, as much as the run had. */
+static htc_status room_for_entries(const flow *m, flow_entry **at, uint32_t *had, uint32_t room)
 {
-    uint32_t   n = q->n, room = q->room;
+    if (room <= *had)
+        return HTC_OK;
+    flow_entry *more = htc__dataflow_grown(&m->env, *at, *had * sizeof *more, (size_t)room * sizeof *more);
+    if (!more)
+        return HTC_ENOMEM;
+    *at = more;
+    *had = room;
+    return HTC_OK;
+}
+
+static htc_status move_heap(const flow *m, const htc_scale_tape *tape, flow_queue *q)
+{
+    uint32_t   n = q->heap_n, room = q->heap_room;
     htc_status status = move_sizes(tape, &n, &room, m->tasks);
-    if (status == HTC_OK && room > q->room) {
-        flow_entry *more = htc__dataflow_grown(&m->env, q->at, q->room * sizeof *more, (size_t)room * sizeof *more);
-        if (!more)
-            return HTC_ENOMEM;
-        q->at = more;
-        q->room = room;
-    }
-    status = htc__checked_piece(tape, status, q->at, (size_t)n * sizeof *q->at);
-    q->n = status == HTC_OK ? n : q->n;
-    for (uint32_t i = 0; i < q->n && status == HTC_OK; i++)
-        status = q->at[i].task < m->tasks ? HTC_OK : HTC_ECORRUPT;
+    if (status == HTC_OK)
+        status = room_for_entries(m, &q->heap, &q->heap_room, room);
+    status = htc__checked_piece(tape, status, q->heap, (size_t)n * sizeof *q->heap);
+    q->heap_n = status == HTC_OK ? n : q->heap_n;
     return status;
+}
+
+/* In two pieces, where it goes round the end of its ring. */
+static htc_status move_line(const flow *m, const htc_scale_tape *tape, flow_queue *q)
+{
+    uint32_t   n = q->line_n, room = q->line_room, from = room ? q->line_from & (room - 1) : 0;
+    htc_status status = move_sizes(tape, &n, &room, m->tasks);
+    if (status == HTC_OK && room & (room - 1))
+        status = HTC_ECORRUPT;
+    if (status == HTC_OK)
+        status = room_for_entries(m, &q->line, &q->line_room, room);
+    uint32_t ahead = room - from < n ? room - from : n;
+    status = htc__checked_piece(tape, status, q->line + from, (size_t)ahead * sizeof *q->line);
+    status = htc__checked_piece(tape, status, q->line, (size_t)(n - ahead) * sizeof *q->line);
+    q->line_n = status == HTC_OK ? n : q->line_n;
+    return status;
+}
+
+static htc_status move_queue(const flow *m, const htc_scale_tape *tape, flow_queue *q)
+{
+    htc_status status = move_line(m, tape, q);
+    if (status == HTC_OK)
+        status = move_heap(m, tape, q);
+    if (status != HTC_OK)
+        return status;
+    if (q->heap_n > m->tasks - q->line_n)
+        return HTC_ECORRUPT;
+    q->n = q->line_n + q->heap_n;
+    for (uint32_t i = 0; i < q->n; i++)
+        if (htc__dataflow_queue_task(q, i) >= m->tasks)
+            return HTC_ECORRUPT;
+    return htc__dataflow_queue_has_order(q) ? HTC_OK : HTC_ECORRUPT;
 }
 
 /* From its first to its last: read, it begins at the first place. */
