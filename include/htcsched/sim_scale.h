@@ -138,6 +138,14 @@ typedef struct htc_scale_options {
      * @param[in] id   to what
      */
     void (*soon)(const void *ctx, uint32_t id);
+    /**
+     * It will probably happen some five events later: what soon() fetched is there by now, and what that points to can be fetched. Changes nothing either.
+     * NULL, or soon is: nothing is done.
+     *
+     * @param[in] ctx  of the options
+     * @param[in] id   to what
+     */
+    void (*next)(const void *ctx, uint32_t id);
 } htc_scale_options;
 
 /** What became of a run; an interrupted one says what it had. */

@@ -84,8 +84,8 @@ Test(scale, is_the_same_run_everywhere)
     }
 }
 
-static uint8_t  foretold[5000]; /* of each id */
-static uint64_t foreseen;
+static uint8_t  foretold[5000], nearer[5000]; /* of each id */
+static uint64_t foreseen, fetched;
 
 static void note_soon(const void *ctx, uint32_t id)
 {
@@ -93,18 +93,25 @@ static void note_soon(const void *ctx, uint32_t id)
     foretold[id] = 1;
 }
 
+static void note_next(const void *ctx, uint32_t id)
+{
+    (void)ctx;
+    nearer[id] = foretold[id];
+}
+
 static void farm_event_foreseen(htc_scale *s, void *ctx, uint32_t core)
 {
     foreseen += foretold[core];
-    foretold[core] = 0;
+    fetched += nearer[core];
+    foretold[core] = nearer[core] = 0;
     farm_event(s, ctx, core);
 }
 
-/* A model is told of most events a little earlier; the run is the same. */
+/* A model is told of most events a little earlier, and once more when they are nearer; the run is the same. */
 Test(scale, looks_ahead)
 {
     farm              f = { .law = { HTC_SCALE_EXPONENTIAL, 0, 1e11, 0 }, .tasks = 100000 }, plain = f;
-    htc_scale_options o = { .size = sizeof o, .seed = 9, .ids = 5000, .cores = 5000, .event = farm_event_foreseen, .soon = note_soon, .ctx = &f };
+    htc_scale_options o = { .size = sizeof o, .seed = 9, .ids = 5000, .cores = 5000, .event = farm_event_foreseen, .soon = note_soon, .next = note_next, .ctx = &f };
     htc_scale        *s = NULL;
     htc_scale_report  r = { .size = sizeof r };
     cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
@@ -115,6 +122,7 @@ Test(scale, looks_ahead)
     htc_scale_report_get(s, &r);
     htc_scale_destroy(s);
     cr_expect(foreseen > 80000, "%llu of 100000 events", (unsigned long long)foreseen);
+    cr_expect(fetched > 80000, "%llu of 100000 events, nearer", (unsigned long long)fetched);
     cr_expect(eq(u64, r.hash, farm_run(&plain, 5000).hash));
 }
 

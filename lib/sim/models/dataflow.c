@@ -3,6 +3,11 @@
 
 #include "sim/models/dataflow.h"
 
+/* What is fetched ahead of a node's policy and of what it knows of lengths. Too little costs time alone. */
+#define LINE          64
+#define POLICY_BYTES  320
+#define LENGTHS_BYTES 128
+
 /* ---- records ---- */
 
 uint32_t htc__dataflow_home(const flow *m, uint32_t task)
@@ -17,10 +22,15 @@ static uint64_t message(const flow *m, uint64_t from, uint64_t to)
     return from == to ? 0 : m->hop_load;
 }
 
+static uint32_t member_of(const flow *m, uint32_t task)
+{
+    return (uint32_t)((htc__scale_draw(m->records_stream, task) >> 32) * m->nodes >> 32);
+}
+
 /* Node asks the member that has a task's record at this tick: when the change is durable, and which member that is. The caller counts the messages. */
 static uint64_t ask_store(flow *m, uint32_t node, uint32_t task, uint64_t at, uint32_t *member)
 {
-    *member = (uint32_t)((htc__scale_draw(m->records_stream, task) >> 32) * m->nodes >> 32);
+    *member = member_of(m, task);
     flow_node *v = &m->node[*member];
     uint64_t   begin = at + message(m, node, *member);
     begin = begin > v->store_free ? begin : v->store_free;
@@ -318,7 +328,40 @@ void htc__dataflow_soon(const void *ctx, uint32_t id)
     } else if (id < m->task_id) {
         __builtin_prefetch(&m->node[(id - m->node_id) / FLOW_NODE_IDS], 1);
     } else if (id < m->run_id) {
-        __builtin_prefetch(&m->waits[id - m->task_id], 1);
+        uint32_t task = (uint32_t)(id - m->task_id);
+        __builtin_prefetch(&m->waits[task], 1);
+        if (!htc__dataflow_is_central(m))
+            __builtin_prefetch(&m->node[htc__dataflow_home(m, task)], 1);
+        if (m->has_data && !m->phases && htc__dataflow_parents(m, task))
+            __builtin_prefetch(&m->where[htc__dataflow_parent(m, task, 0)]);
+    }
+}
+
+/* A node's policy, what it knows of lengths, and where the queue is taken from. */
+static void fetch_node(const flow_node *v)
+{
+    const char       *policy = (const char *)v->policy, *lengths = (const char *)v->lengths;
+    const flow_queue *q = &v->shared;
+    for (size_t at = 0; at < POLICY_BYTES; at += LINE)
+        __builtin_prefetch(policy + at, 1);
+    for (size_t at = 0; at < LENGTHS_BYTES; at += LINE)
+        __builtin_prefetch(lengths + at, 1);
+    __builtin_prefetch(q->heap, 1);
+    if (q->line_room)
+        __builtin_prefetch(&q->line[q->line_from & (q->line_room - 1)], 1);
+}
+
+void htc__dataflow_next(const void *ctx, uint32_t id)
+{
+    const flow *m = ctx;
+    if (htc__dataflow_is_central(m))
+        return;
+    if (id < m->node_id) {
+        fetch_node(&m->node[id / m->options.cores]);
+        if (m->core[id].task != FLOW_NONE)
+            __builtin_prefetch(&m->node[member_of(m, m->core[id].task)].store_free, 1);
+    } else if (id >= m->task_id && id < m->run_id && m->waits[id - m->task_id] == 1) {
+        fetch_node(&m->node[htc__dataflow_home(m, (uint32_t)(id - m->task_id))]);
     }
 }
 

@@ -222,6 +222,7 @@ uint64_t htc__dataflow_transfer(double rate, uint64_t bytes); /* ticks */
 
 void     htc__dataflow_event(htc_scale *scale, void *ctx, uint32_t id);
 void     htc__dataflow_soon(const void *ctx, uint32_t id);
+void     htc__dataflow_next(const void *ctx, uint32_t id);
 void     htc__dataflow_begin(flow *m);
 uint32_t htc__dataflow_home(const flow *m, uint32_t task);
 void     htc__dataflow_start(flow *m, uint32_t node, uint32_t task, uint64_t delay);

@@ -119,7 +119,7 @@ static htc_scale_options engine_of(flow *m)
     if (m->phases == 0)
         events += m->edges;
     return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->run_id + FLOW_RUN_IDS, .events_max = events < UINT32_MAX - 1 ? events : UINT32_MAX - 1,
-                                .cores = m->cores, .tick_ns = o->tick_ns, .tasks = m->tasks, .event = htc__dataflow_event, .soon = htc__dataflow_soon, .ctx = m, .host = o->host };
+                                .cores = m->cores, .tick_ns = o->tick_ns, .tasks = m->tasks, .event = htc__dataflow_event, .soon = htc__dataflow_soon, .next = htc__dataflow_next, .ctx = m, .host = o->host };
 }
 
 static uint64_t tables(const flow *m)

@@ -9,6 +9,7 @@
 #define LOOK_MOST  65536u
 #define LOOK_NS    (20 * HTC_MS)
 #define AHEAD      12u /* events between htc_scale_options.soon and the event */
+#define NEAR       5u  /* and between next and the event */
 
 /* ---- the host ---- */
 
@@ -60,6 +61,7 @@ static int look_at_host(run *r)
 typedef struct calls {
     void (*event)(htc_scale *scale, void *ctx, uint32_t id);
     void (*soon)(const void *ctx, uint32_t id);
+    void (*next)(const void *ctx, uint32_t id);
     void    *ctx;
     uint64_t id_mask;
 } calls;
@@ -67,17 +69,31 @@ typedef struct calls {
 static calls calls_of(const htc_scale *s)
 {
     const htc_scale_options *o = &s->run->options;
-    return (calls){ o->event, o->soon, o->ctx, (UINT64_C(1) << s->id_bits) - 1 };
+    return (calls){ o->event, o->soon, o->next, o->ctx, (UINT64_C(1) << s->id_bits) - 1 };
+}
+
+static inline uint32_t id_behind(const ladder *q, uint32_t n, const calls *c)
+{
+    return (uint32_t)(q->bottom[q->bottom_n - 1 - n] & c->id_mask);
+}
+
+static void look_at_first(ladder *q, const calls *c)
+{
+    for (uint32_t i = 0; i <= AHEAD && i < q->bottom_n; i++)
+        c->soon(c->ctx, id_behind(q, i, c));
+    for (uint32_t i = 0; c->next && i < NEAR && i < q->bottom_n; i++)
+        c->next(c->ctx, id_behind(q, i, c));
 }
 
 /* The next keys are known while they are sorted; others may come between. */
 static inline void look_ahead(ladder *q, const calls *c)
 {
     if (q->bottom_n > AHEAD)
-        c->soon(c->ctx, (uint32_t)(q->bottom[q->bottom_n - 1 - AHEAD] & c->id_mask));
+        c->soon(c->ctx, id_behind(q, AHEAD, c));
     else if (q->bottom_n == 0 && q->side_n == 0 && htc__ladder_refill(q))
-        for (uint32_t i = 0; i <= AHEAD && i < q->bottom_n; i++)
-            c->soon(c->ctx, (uint32_t)(q->bottom[q->bottom_n - 1 - i] & c->id_mask));
+        look_at_first(q, c);
+    if (c->next && q->bottom_n > NEAR)
+        c->next(c->ctx, id_behind(q, NEAR, c));
 }
 
 static inline void happen(htc_scale *s, uint64_t key, const calls *c)
