@@ -1,7 +1,9 @@
 #include "watch.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LARGE ((size_t)32 << 20)
+#define LARGE    ((size_t)32 << 20)
+#define HEAP_PAD (64 << 20) /* the heap grows by so much */
 
 #define CHECKPOINT_NS  (600 * HTC_SECOND)
 #define FOR_CHECKPOINT 2
@@ -68,6 +71,20 @@ static void release(void *p, size_t size)
         free(p);
 }
 
+/* The heap is asked for in huge pages as it grows: the queues of 65,536 nodes are a gigabyte of small blocks. */
+static void *resize_small(void *p, size_t size)
+{
+    static atomic_uintptr_t asked; /* up to here; two threads may ask for the same */
+    void                   *got = realloc(p, size);
+    uintptr_t               end = (uintptr_t)sbrk(0), from = atomic_load_explicit(&asked, memory_order_relaxed);
+    if (got && end > from) {
+        atomic_store_explicit(&asked, end, memory_order_relaxed);
+        if (from)
+            madvise((void *)from, end - from, MADV_HUGEPAGE);
+    }
+    return got;
+}
+
 /* Large blocks in huge pages where the system has them: a queue of a gigabyte is a third faster in them. */
 static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
 {
@@ -78,7 +95,7 @@ static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
         return NULL;
     }
     if (!was_large && !is_large)
-        return realloc(p, new_size);
+        return resize_small(p, new_size);
     void *fresh = !is_large ? malloc(new_size) :
                   was_large ? mremap(p, old_size, new_size, MREMAP_MAYMOVE) :
                               mmap(NULL, new_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -145,6 +162,8 @@ void watch_open(watch *w, uint64_t memory_max, int quiet)
         memory_max = (uint64_t)pages * (uint64_t)page / 4 * 3;
     *w = (watch){ .what = "tasks", .quiet = quiet, .alloc = { resize, NULL }, .env = { .size = sizeof w->env } };
     w->env.alloc = &w->alloc;
+    mallopt(M_TOP_PAD, HEAP_PAD);
+    mallopt(M_MMAP_THRESHOLD, (int)LARGE);
     w->host = (htc_scale_host){ .size = sizeof w->host, .memory_max = memory_max, .stop = stopped, .clock = now, .progress = progress, .ctx = w,
                                 .progress_ns = 500 * HTC_MS };
     sigaction(SIGINT, &action, NULL);
