@@ -249,6 +249,25 @@ void htc__text_clean(char *text)
     htc_text_show(text);
 }
 
+const char *htc__text_fit(const char *text, char *out, size_t room)
+{
+    size_t n = strlen(text), head, tail;
+    if (n < room) {
+        memcpy(out, text, n + 1);
+        return out;
+    }
+    head = (room - 4) / 2;
+    tail = n - (room - 4 - head);
+    while (head && ((unsigned char)text[head] & 0xc0) == 0x80) /* whole characters */
+        head--;
+    while (((unsigned char)text[tail] & 0xc0) == 0x80)
+        tail++;
+    memcpy(out, text, head);
+    memcpy(out + head, "...", 3);
+    memcpy(out + head + 3, text + tail, n - tail + 1);
+    return out;
+}
+
 /* ---- tapes ---- */
 
 htc_status htc__tape_check(const htc_tape *tape)

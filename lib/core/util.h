@@ -36,6 +36,8 @@ size_t htc__utf8_len(const char *p, size_t n);
 /* Make text one line of whole UTF-8 characters, in place: what cannot be is '?', a character cut off at the end goes. For what
  * other programs say, before it stands in a message or a record. */
 void htc__text_clean(char *text);
+/* text, whole if out has the room for it and the zero (8 bytes at least), else with "..." in the place of its middle: of a path both ends tell. Gives out. */
+const char *htc__text_fit(const char *text, char *out, size_t room);
 
 /* "1 task waits", "2 tasks wait": what the noun has at its end, and what the verb. */
 static inline const char *htc__plural(uint64_t n)

@@ -659,3 +659,21 @@ Test(util, log_lines_have_values_for_those_who_take_them)
         log.log.level = HTC_LOG_WARN;
     }
 }
+
+/* Whole characters and both ends, whatever the room. */
+Test(util, a_text_that_is_too_long_loses_its_middle)
+{
+    static const char text[] = "/hom\xc3\xa9/\xe2\x82\xac/of/a/user/\xf0\x9f\x90\x8c/w\xc3\xb6rk";
+    char              out[64];
+    cr_expect(eq(str, (char *)(uintptr_t)htc__text_fit("/home/work", out, 11), "/home/work"));
+    cr_expect(eq(str, (char *)(uintptr_t)htc__text_fit("/home/work", out, 10), "/ho...ork"));
+    cr_expect(eq(str, (char *)(uintptr_t)htc__text_fit("/home/work", out, 8), "/h...rk"));
+    for (size_t room = 8; room <= sizeof text; room++) {
+        memset(out, 'x', sizeof out);
+        size_t n = strlen(htc__text_fit(text, out, room));
+        cr_expect(n < room && n + 7 > room - 1, "%zu of %zu: %s", n, room, out);
+        for (size_t i = 0, len; i < n; i += len)
+            cr_assert((len = htc__utf8_len(out + i, n - i)) != 0, "%zu: %s", room, out);
+        cr_expect(strstr(text, strstr(out, "...") ? strstr(out, "...") + 3 : out) != NULL);
+    }
+}

@@ -1,4 +1,4 @@
-/* Inputs that are files or directories of the machine. */
+/* Inputs that are files or directories of the machine, and a working directory that is to be one. */
 #include "exec_drive.h"
 
 /* A directory of the machine is copied: what the task does to it, it does to its own. */
@@ -52,6 +52,32 @@ Test(exec_inputs, an_input_that_is_there_already_stays)
         cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
         expect_output(&d, "stdout", "words\n");
         cr_expect(htc__read_text(path, text, sizeof text) == 6);
+        drive_close(&d);
+    }
+}
+
+/* All of a directory's name that there is room for; else its ends, of which the last one tells most. */
+Test(exec_inputs, the_directory_that_is_not_there_is_named)
+{
+    static const size_t long_as[] = { 140, 600 };
+    for (size_t i = 0; i < 2; i++) {
+        drive d;
+        char  path[700], whole[800];
+        drive_open(&d);
+        snprintf(path, sizeof path, "%s/", d.dir);
+        while (strlen(path) < long_as[i])
+            strcat(path, "none/");
+        strcat(path, "the-end");
+        d.task.directory = path;
+        shell(&d, "exit 0");
+        drive_run(&d);
+        snprintf(whole, sizeof whole, "sh: entering its directory %s: No such file or directory", path);
+        cr_expect(eq(int, d.outcome.status, HTC_ENOEXEC));
+        if (i == 0)
+            cr_expect(eq(str, d.outcome.reason, whole));
+        else
+            cr_expect(strlen(d.outcome.reason) == sizeof d.outcome.reason - 1 && strncmp(d.outcome.reason, whole, 100) == 0 && strstr(d.outcome.reason, "...") &&
+                          strstr(d.outcome.reason, "none/the-end: No such file or directory"), "%s", d.outcome.reason);
         drive_close(&d);
     }
 }

@@ -113,10 +113,12 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
         static const char *const stages[] = { "", "starting its session", "recording its process", "setting its limits",
                                               "entering its directory", "opening its streams", "executing it", "confining it" }; /* htc__child_stage */
         const char *own = r->exec_stage == CHILD_DIRECTORY && r->task->directory ? r->task->directory : ""; /* not the scratch directory */
+        const char *stage = stages[r->exec_stage >= CHILD_SESSION && r->exec_stage <= CHILD_CONFINE ? r->exec_stage : 0], *why = strerror(r->exec_errno);
+        char        program[121], place[sizeof o->reason];
+        size_t      rest = strlen(htc__text_fit(r->task->executable, program, *own ? 61 : sizeof program)) + strlen(stage) + strlen(why) + sizeof ":  : " - 1;
         o->status = HTC_ENOEXEC;
-        snprintf(o->reason, sizeof o->reason, "%.120s: %s%s%.80s: %s", r->task->executable,
-                 stages[r->exec_stage >= CHILD_SESSION && r->exec_stage <= CHILD_CONFINE ? r->exec_stage : 0], *own ? " " : "", own,
-                 strerror(r->exec_errno));
+        snprintf(o->reason, sizeof o->reason, "%s: %s%s%s: %s", program, stage, *own ? " " : "",
+                 rest + 8 < sizeof place ? htc__text_fit(own, place, sizeof place - rest) : "", why);
         return;
     }
     if (WIFEXITED(s)) {
