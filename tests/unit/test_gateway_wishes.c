@@ -410,6 +410,31 @@ Test(gateway_wishes, a_retry_has_its_own_limits_and_keeps_them)
     json_decref(answer);
 }
 
+/* Its own tries do not change the limit that ended it: what does is said while it still waits. */
+Test(gateway_wishes, why_says_what_helps_a_task_that_a_limit_has_ended_before_it_is_tried_again)
+{
+    static const struct {
+        htc_status  how;
+        const char *says;
+    } cases[] = { { HTC_EOOM, "1 of 3 attempts used; with the same limit: once it has failed, htc retry 1 --failed --mem SIZE tries again with more" },
+                  { HTC_EWALLTIME, "1 of 3 attempts used; with the same limit: once it has failed, htc retry 2 --failed --time TIME tries again with more" },
+                  { HTC_EEXIT, "1 of 3 attempts used" } };
+    uint32_t p = operator_peer();
+    greeted = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        htc_granted g;
+        (void)submitted(p, SWEEP(1), "{\"memory\":1048576,\"time_limit\":60,\"retries\":2}");
+        hand h = next_task(&g);
+        ends(&h, &g, cases[i].how);
+        json_t     *answer = rig_ask(&r, p, "{\"op\":\"why\",\"id\":\"last.0\"}");
+        const char *why = json_string_value(json_object_get(answer, "why")), *code = json_string_value(json_object_get(answer, "code"));
+        cr_assert(why && code && strcmp(code, "RetryWait") == 0, "%s: %s", code ? code : "", why ? why : "");
+        cr_expect(strlen(why) > strlen(cases[i].says) && strcmp(why + strlen(why) - strlen(cases[i].says), cases[i].says) == 0, "%s", why);
+        json_decref(answer);
+        cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"cancel\",\"id\":\"last\"}"), ""));
+    }
+}
+
 Test(gateway_wishes, a_job_has_so_many_limits_and_no_more)
 {
     htc_granted g;

@@ -548,6 +548,14 @@ static const char *retry_text(htc_status status)
                                      : " tries again";
 }
 
+/* Its own tries are with that limit: those of a task that has failed may be with another one. */
+static void same_limit_text(const job *j, const task *t, char *text, size_t cap)
+{
+    text[0] = '\0';
+    if (t->status == HTC_EOOM || t->status == HTC_EWALLTIME)
+        snprintf(text, cap, "; with the same limit: once it has failed, htc retry %llu --failed%s", (unsigned long long)j->id, retry_text((htc_status)t->status));
+}
+
 /* reason: how its last attempt ended, in the words of who saw it. */
 static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t index, const task *t, const char *reason)
 {
@@ -589,9 +597,10 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         }
         break;
     case TASK_RETRY_WAIT:
-        snprintf(text, sizeof text, "%llu.%llu is tried again in %.1f s: %s, %u of %u attempts used", id, i,
+        same_limit_text(j, t, user_text, sizeof user_text);
+        snprintf(text, sizeof text, "%llu.%llu is tried again in %.1f s: %s, %u of %u attempts used%.200s", id, i,
                  t->since > gw->now ? (double)(t->since - gw->now) / 1e9 : 0.0, reason, t->tries,
-                 j->max_attempts);
+                 j->max_attempts, user_text);
         code = "RetryWait";
         break;
     case TASK_DONE: snprintf(text, sizeof text, "%llu.%llu is done", id, i); break;
