@@ -289,14 +289,14 @@ Test(gateway_choices, slots_are_wanted_where_tasks_would_fill_them)
 
 #define SITES 6
 
-/* As it is told in words: at once or not, then speed and free slots, or the wait for its speed. */
+/* As it is told in words: at once or not, then speed, inputs and free slots, or the wait for its speed and inputs. */
 static int comes_before(const site_rank *a, const site_rank *b)
 {
     htc_ns   slow = 10 * HTC_SECOND, x = a->start_ns > a->waits_ns ? a->start_ns : a->waits_ns, y = b->start_ns > b->waits_ns ? b->start_ns : b->waits_ns;
     if (x < slow && y < slow)
-        return a->speed > b->speed || (a->speed == b->speed && a->free > b->free);
+        return a->speed > b->speed || (a->speed == b->speed && (a->there > b->there || (a->there == b->there && a->free > b->free)));
     if (x >= slow && y >= slow)
-        return (double)x / a->speed < (double)y / b->speed;
+        return (double)x / a->speed < (double)y / b->speed || ((double)x / a->speed == (double)y / b->speed && a->there > b->there);
     return x < slow;
 }
 
@@ -307,7 +307,8 @@ Test(gateway_choices, the_best_site_comes_first_and_equal_ones_stay)
         uint32_t  order[SITES], seen = 0, n = 1 + (uint32_t)htc_rng_below(&rng, SITES);
         for (uint32_t i = 0; i < n; i++)
             sites[i] = (site_rank){ .speed = 1 + (double)htc_rng_below(&rng, 2), .free = (uint32_t)htc_rng_below(&rng, 3),
-                                    .start_ns = htc_rng_below(&rng, 3) * 8 * HTC_SECOND, .waits_ns = htc_rng_below(&rng, 3) * 8 * HTC_SECOND };
+                                    .start_ns = htc_rng_below(&rng, 3) * 8 * HTC_SECOND, .waits_ns = htc_rng_below(&rng, 3) * 8 * HTC_SECOND,
+                                    .there = htc_rng_below(&rng, 2) << 20 };
         htc__site_order(sites, n, order);
         for (uint32_t k = 0; k < n; k++) {
             HOLDS(order[k] < n);
@@ -319,5 +320,26 @@ Test(gateway_choices, the_best_site_comes_first_and_equal_ones_stay)
             }
         }
         HOLDS(seen == (1u << n) - 1);
+    }
+}
+
+Test(gateway_choices, inputs_that_are_there_decide_between_equally_fast_sites)
+{
+    static const struct {
+        site_rank sites[2];
+        uint32_t  first;
+    } rows[] = {
+        { { { .speed = 1, .free = 9 }, { .speed = 1, .free = 1, .there = 1 } }, 1 },
+        { { { .speed = 1, .free = 1, .there = 5 }, { .speed = 1, .free = 9, .there = 4 } }, 0 },
+        { { { .speed = 1, .free = 1, .there = 5 }, { .speed = 1, .free = 9, .there = 5 } }, 1 },
+        { { { .speed = 1, .free = 1, .there = UINT64_MAX }, { .speed = 2, .free = 1 } }, 1 },
+        { { { .speed = 1, .free = 1, .there = 5, .start_ns = 20 * HTC_SECOND }, { .speed = 1, .free = 1 } }, 1 },
+        { { { .speed = 1, .free = 1, .start_ns = 20 * HTC_SECOND }, { .speed = 2, .free = 1, .there = 1, .waits_ns = 40 * HTC_SECOND } }, 1 },
+        { { { .speed = 1, .free = 1, .start_ns = 20 * HTC_SECOND }, { .speed = 2, .free = 1, .there = 1, .waits_ns = 41 * HTC_SECOND } }, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t order[2];
+        htc__site_order(rows[i].sites, 2, order);
+        cr_expect(order[0] == rows[i].first, "row %zu", i);
     }
 }

@@ -49,7 +49,7 @@ static int here(const hand *a, htc_content_here *m)
 }
 
 /* Tasks that read uploads: two of olga's, of which she has one, and one under a hash that ada has put something under too. */
-static uint64_t reading_job(const char *user)
+static const char *reading_document(void)
 {
     static const uint8_t hashes[][2] = { { 1, 7 }, { 2, 7 } };
     static char          text[4000];
@@ -66,9 +66,25 @@ static uint64_t reading_job(const char *user)
                               "<jsdl:Source><jsdl:URI>htc:%s</jsdl:URI></jsdl:Source></jsdl:DataStaging>", i, hex);
     }
     snprintf(text + n, sizeof text - n, "%s", rest);
-    uint64_t id = submit(operator_peer(), user, text);
+    return text;
+}
+
+static uint64_t reading_job(const char *user)
+{
+    uint64_t id = submit(operator_peer(), user, reading_document());
     rig_pass(&r, HTC_SECOND);
     return id;
+}
+
+/* Of olga's, one task at a time. */
+static void reading_alone(void)
+{
+    json_t *rq = json_pack("{s:s,s:s,s:i}", "op", "submit", "jsdl", reading_document(), "max_running", 1);
+    char   *text = json_dumps(rq, 0);
+    json_decref(rig_ask(&r, operator_peer(), text));
+    free(text);
+    json_decref(rq);
+    rig_pass(&r, HTC_SECOND);
 }
 
 /* The newest CONTENT_FETCH: whose, and the name and hash of its one upload. 0: there is none. */
@@ -227,4 +243,42 @@ Test(gateway_uploads, what_one_puts_under_the_hash_of_another_is_read_for_that_o
         cr_expect(eq(int, piece_of(h, names[i], 5), HTC_OK));
         cr_expect(eq(str, piece_text, (char *)(uintptr_t)texts[i]), "%s is sent another's", users[i]);
     }
+}
+
+static far_host *join_wide(const char *name, uint32_t slots)
+{
+    far_host *h = join(name, slots);
+    h->m.agent_slots = 1; /* more slots are another agent */
+    say_hello(h);
+    return h;
+}
+
+/* Both sites are equally fast, and the other one has more free slots. */
+Test(gateway_uploads, the_next_agent_begins_where_its_inputs_are)
+{
+    static const uint8_t mine[32] = { 1, 7 };
+    uint32_t             slots = 0, tag = 0;
+    char                 user[64];
+    uint8_t              name[32], hash[32];
+    htc_attempt          at;
+    htc_buf              b;
+    json_decref(rig_ask(&r, operator_peer(), "{\"op\":\"site.drain\",\"site\":\"local\"}"));
+    far_host *near = join_wide("shared", 4);
+    reading_alone();
+    uint64_t agent = asked(near, &slots, user);
+    cr_assert(agent != 0, "nothing was launched");
+    launched(near, agent);
+    hand a = register_on(agent, "shared", 1);
+    cr_assert(eq(u32, pull(&a, &at), HTC_GRANT_TASKS));
+    want(&a, &at, mine);
+    cr_assert(fetch_asked(near, &tag, user, name, hash), "the host is not asked");
+    htc_buf_init(&b, NULL, 0);
+    htc_joined_answer_write(&b, tag, HTC_OK, (htc_bytes){ 0 });
+    rig_say(&r, near->peer, &b);
+    htc_buf_free(&b);
+    far_host *other = join_wide("far", 8);
+    reading_alone();
+    cr_expect(ne(u64, asked(near, &slots, user), agent), "it begins where nothing of its input is");
+    cr_expect(eq(u64, asked(other, &slots, user), 0));
+    books();
 }

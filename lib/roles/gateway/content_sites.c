@@ -19,6 +19,7 @@
 #define ASKS_MAX    4096  /* attempts that wait at once; others ask again */
 #define READS_MAX   64    /* pieces that are read at once; others are told to ask again */
 #define PERMITS_MAX 65536 /* the oldest go: then an attempt asks again */
+#define THERE_LOOKS 64    /* inputs of a task that are looked for at a site */
 
 struct content_ask {
     htc_attempt at;
@@ -39,6 +40,8 @@ struct permit {
     permit_key     key;
     uint8_t        hash[32];
     char           user[NAME_MAX_BYTES];
+    uint64_t       size;
+    uint8_t        there; /* the host has said that it has it */
     UT_hash_handle hh;
 };
 
@@ -91,7 +94,7 @@ static struct permit *permit_of(const htc_gateway *gw, uint32_t host, const uint
     return p;
 }
 
-static void permit(htc_gateway *gw, uint32_t host, const uint8_t name[32], const uint8_t hash[32], const char *owner)
+static void permit(htc_gateway *gw, uint32_t host, const uint8_t name[32], const uint8_t hash[32], uint64_t size, const char *owner)
 {
     struct permit *p = permit_of(gw, host, name);
     if (p)
@@ -100,7 +103,7 @@ static void permit(htc_gateway *gw, uint32_t host, const uint8_t name[32], const
         permit_drop(gw, gw->permits);
     p = htc__alloc(&gw->env, sizeof *p);
     if (p) {
-        *p = (struct permit){ .key = { .host = host } };
+        *p = (struct permit){ .key = { .host = host }, .size = size };
         memcpy(p->key.name, name, sizeof p->key.name);
         memcpy(p->hash, hash, sizeof p->hash);
         snprintf(p->user, sizeof p->user, "%s", owner);
@@ -127,6 +130,38 @@ void htc__gw_content_free(htc_gateway *gw)
     permit_drop(gw, p);
 }
 
+/* ---- what is at a site ---- */
+
+/* All that was asked for is at the site of the agent. */
+static void note_there(htc_gateway *gw, const struct content_ask *x)
+{
+    const agent *a = htc__gw_agent(gw, x->agent);
+    uint8_t      name[32];
+    for (size_t i = 0; a && i < x->len; i += 32) {
+        name_of(x->user, x->hashes + i, name);
+        struct permit *p = permit_of(gw, gw->sites[a->site].host, name);
+        if (p)
+            p->there = 1;
+    }
+}
+
+uint64_t htc__gw_content_there(const htc_gateway *gw, const user *u, const htc_task *t, size_t at)
+{
+    const site *s = &gw->sites[at];
+    uint64_t    sum = 0;
+    uint8_t     hash[32], name[32];
+    for (size_t i = 0; i < t->n_in && i < THERE_LOOKS; i++) {
+        if (htc_content_of_uri(t->in[i].uri, hash, NULL) != HTC_OK)
+            continue;
+        if (!s->joins)
+            return UINT64_MAX;
+        name_of(u->name, hash, name);
+        const struct permit *p = s->host ? permit_of(gw, s->host, name) : NULL;
+        sum = htc__quota_sum(sum, p && p->there ? p->size : 0);
+    }
+    return sum;
+}
+
 /* ---- an attempt wants something ---- */
 
 /* fn of CONTENT_FETCH: what the site's host says. */
@@ -138,6 +173,8 @@ static void fetched(void *role, void *ctx, htc_status status, htc_bytes body)
     if (n)
         memcpy(text, body.data, n);
     text[n] = '\0';
+    if (status == HTC_OK)
+        note_there(gw, ctx);
     ask_end(gw, ctx, status == HTC_ENOTFOUND ? HTC_EUNREACHABLE : status, text[0] ? text : status == HTC_OK ? "" : htc_strerror(status));
 }
 
@@ -164,7 +201,7 @@ static void touched(void *role, void *ctx, htc_status status, htc_bytes body)
         if (r.status != HTC_OK)
             break;
         name_of(x->user, hash.data, name);
-        permit(gw, s->host, name, hash.data, x->user);
+        permit(gw, s->host, name, hash.data, size, x->user);
         htc_put_raw(&gw->scratch, (htc_bytes){ name, sizeof name });
         htc_put_raw(&gw->scratch, hash);
         htc_put_u64(&gw->scratch, size);

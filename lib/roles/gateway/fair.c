@@ -108,6 +108,21 @@ static uint32_t give(htc_gateway *gw, user *u, uint32_t at, uint32_t n, int othe
     return given || !others ? given : htc__gw_agent_launch(gw, u, at, n);
 }
 
+/* What of the uploads that the user's next task reads is at the sites. Where no host has joined, all are at every site alike. */
+static void rank_inputs(htc_gateway *gw, const user *u)
+{
+    const job *j = u->ready;
+    htc_task  *t = NULL;
+    int        joins = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        joins |= gw->sites[i].host != 0;
+    if (!j || !joins || htc_spec_task(j->spec, htc__gw_job_next(j), &t, NULL) != HTC_OK)
+        return; /* it only decides between sites that are equally good */
+    for (size_t i = 0; i < gw->n_sites; i++)
+        gw->ranks[i].there = htc__gw_content_there(gw, u, t, i);
+    htc_task_destroy(t);
+}
+
 /* Which site comes first for a user's next agent: one that keeps slots for a task of the user, then the best one. */
 static void order_sites(htc_gateway *gw, const user *u)
 {
@@ -121,6 +136,7 @@ static void order_sites(htc_gateway *gw, const user *u)
     for (const agent *a = gw->agents; a; a = a->hh.next)
         if (a->state < AGENT_UNKNOWN && gw->now - a->launched > gw->ranks[a->site].waits_ns)
             gw->ranks[a->site].waits_ns = gw->now - a->launched;
+    rank_inputs(gw, u);
     htc__site_order(gw->ranks, n, gw->order);
     for (uint32_t k = n; first < n && k-- > 1;)
         if (gw->order[k] == first) {

@@ -779,6 +779,9 @@ void htc__gw_content_look(htc_gateway *gw);                     /* is it time to
 /* content_sites.c */
 void htc__gw_content_want(htc_gateway *gw, agent *a, const htc_content_want *m);
 void htc__gw_content_piece(htc_gateway *gw, const conn *c, htc_reader *r); /* OBJECT_ASK of a host that has joined */
+/* Bytes of the uploads that a task of the user reads which are at a site: fetched by its host since it has joined. Its cache may have let some go meanwhile.
+ * UINT64_MAX: all, on this machine. 0: none, or none is known. */
+uint64_t htc__gw_content_there(const htc_gateway *gw, const user *u, const htc_task *t, size_t at);
 void htc__gw_content_closed(htc_gateway *gw, uint32_t host);
 void htc__gw_content_free(htc_gateway *gw);
 

@@ -103,9 +103,12 @@ static int is_better(const site_rank *a, const site_rank *b)
     htc_ns wait = wait_of(a), its = wait_of(b);
     if ((wait >= AT_ONCE) != (its >= AT_ONCE))
         return wait < AT_ONCE;
+    double cost = (double)wait / a->speed, its_cost = (double)its / b->speed;
     if (wait >= AT_ONCE)
-        return (double)wait / a->speed < (double)its / b->speed;
-    return a->speed != b->speed ? a->speed > b->speed : a->free > b->free;
+        return cost != its_cost ? cost < its_cost : a->there > b->there;
+    if (a->speed != b->speed)
+        return a->speed > b->speed;
+    return a->there != b->there ? a->there > b->there : a->free > b->free;
 }
 
 void htc__site_order(const site_rank *sites, uint32_t n, uint32_t *order)

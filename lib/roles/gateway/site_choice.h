@@ -54,10 +54,15 @@ typedef struct site_rank {
     uint32_t free;     /* slots without an agent */
     htc_ns   start_ns; /* from an agent's launch to its first word, as seen lately; 0: none was seen */
     htc_ns   waits_ns; /* how long the oldest agent that has not begun waits already; 0: none does */
+    uint64_t there;    /* bytes of the uploads that the user's next task reads which are there already, as far as is known */
 } site_rank;
 
-/* The best one first: those where agents begin at once, the fastest and then the one with most free slots; then those where they wait in a queue, the
- * shortest wait for its speed first. Equal ones stay in their order. order: n places; gets indices of sites. */
+/* The best one first: those where agents begin at once, the fastest, then the one with most of the inputs, then the one with most free slots; then those
+ * where they wait in a queue, the shortest wait for its speed first, then the one with most of the inputs. Equal ones stay in their order. order: n
+ * places; gets indices of sites.
+ *
+ * Inputs only decide between sites that are equally fast, since speed counts for the whole of every task, and an input, of some MB at most, is brought
+ * to a site once. They go before free slots: one is enough for the agent that is launched, and with the next one the sites are ordered anew. */
 void htc__site_order(const site_rank *sites, uint32_t n, uint32_t *order);
 
 #endif
