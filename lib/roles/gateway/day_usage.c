@@ -132,6 +132,8 @@ htc_status htc__day_read(day_usage *l, const htc_env *env, htc_bytes bytes)
         row.sums.done = htc_get_varint(&r);
         row.sums.failed = htc_get_varint(&r);
         row.sums.lost = htc_get_varint(&r);
+        if (row.sums.core_ns == UINT64_MAX || row.sums.wait_ns == UINT64_MAX) /* no sum is as much */
+            htc_reader_fail(&r);
         if (row_of(l, row.site, row.project) || (i == DAY_ROWS_MAX && (strcmp(row.site, "*") != 0 || strcmp(row.project, "*") != 0)))
             htc_reader_fail(&r);
         else if (r.status == HTC_OK)
