@@ -1,4 +1,5 @@
 /* What is said of the runs: progress while they last, their sum, and how to see a failure again. */
+#include "../common/plural.h"
 #include "fuzz.h"
 
 #include <inttypes.h>
@@ -108,11 +109,6 @@ static void say_json(const fuzz_options *o, const fuzz_sum *sum)
     }
     printf("}");
     say_json_failure(sum);
-}
-
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
 }
 
 void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)

@@ -6,6 +6,7 @@
 #ifndef HTC_EXAMPLES_HTC_H
 #define HTC_EXAMPLES_HTC_H
 
+#include "../common/plural.h"
 #include "htcsched/access.h"
 #include "htcsched/client.h"
 #include "htcsched/status.h"
@@ -123,10 +124,6 @@ shown_text show_clock(double epoch);     /* "12:00:00" */
 shown_text show_count(double n);
 /* Every text that somebody else wrote goes through htc_text_show before it is printed: table_row, progress_say, put_json and
  * main's line of an error do so themselves. */
-static inline const char *plural(uint64_t n) /* "1 task", "2 tasks" */
-{
-    return n == 1 ? "" : "s";
-}
 char *shown(const char *text);     /* gives a copy that a terminal may be given */
 void  put_warning(const char *warning); /* on standard error */
 void  put_warnings(const json_t *answer); /* those that a gateway's answer has */

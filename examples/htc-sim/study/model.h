@@ -2,6 +2,7 @@
 #ifndef HTC_SIM_STUDY_MODEL_H
 #define HTC_SIM_STUDY_MODEL_H
 
+#include "../../common/plural.h"
 #include "settings.h"
 #include "watch.h"
 
@@ -40,12 +41,6 @@ typedef struct model_preset {
 static inline double ns_of_each(double seconds, uint64_t n)
 {
     return n ? seconds * 1e9 / (double)n : 0;
-}
-
-/* "1 task", "2 tasks" */
-static inline const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
 }
 
 /* A run is the model's own struct. Whatever fails answers 0 or NULL, and error says why. */

@@ -100,7 +100,7 @@ function showJob(j) {
   if (!j || j.id !== opened) return;
   put($('job-h'), 'Job ' + j.id + (j.name ? ': ' + j.name : ''));
   pill($('job-pill'), ...(words[j.state] || [j.state, '']));
-  put($('job-ended'), number(terminal(j.tasks)) + ' of ' + number(j.count) + ' tasks have ended' + (j.reason ? '. ' + j.reason : ''));
+  put($('job-ended'), number(terminal(j.tasks)) + ' of ' + tasksOf(j.count) + ' ended' + (j.reason ? '. ' + j.reason : ''));
   if (!$('job-bar').firstChild) $('job-bar').append(el('div'));
   bar($('job-bar').firstChild, j);
   const always = ['waiting', 'running', 'done', 'failed', 'attempts', 'cores'], counts = { ...j.tasks, attempts: j.attempts, lost: j.lost, cores: j.agents };
