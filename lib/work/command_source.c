@@ -288,8 +288,8 @@ static htc_status check_counts(const htc__sources *s, htc_error *error)
         groups += !s->list[i].lock_step;
         if (s->list[i].lock_step && s->list[i].count != s->list[i - 1].count)
             return htc__refuse(error, HTC_ESWEEP, 0, s->list[i].word,
-                               "%s has %llu values and goes in lock-step with %s, which has %llu", s->list[i].word,
-                               (unsigned long long)s->list[i].count, s->list[i - 1].word,
+                               "%s has %llu value%s and goes in lock-step with %s, which has %llu", s->list[i].word,
+                               (unsigned long long)s->list[i].count, htc__plural(s->list[i].count), s->list[i - 1].word,
                                (unsigned long long)s->list[i - 1].count);
     }
     if (groups > HTC_SWEEP_DEPTH_MAX)

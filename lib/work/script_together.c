@@ -170,8 +170,8 @@ static htc_status tell_gpus(htc__script *s, const sums *t)
     s->line = s->gpus[way].line;
     snprintf(s->said, sizeof s->said, !is_slurm(s) ? "-l gpu" : way == HTC__SCRIPT_GPUS_GRES ? "--gres" : way == HTC__SCRIPT_GPUS_NODE ? "--gpus-per-node" : way == HTC__SCRIPT_GPUS_TASK ? "--gpus-per-task" : "--gpus");
     if (t->gpus % t->nodes)
-        return htc__script_refuse(s, HTC_EUNSUPPORTED, "%llu GPUs on %llu nodes: here each node of a task has the same number of GPUs",
-                                  (unsigned long long)t->gpus, (unsigned long long)t->nodes);
+        return htc__script_refuse(s, HTC_EUNSUPPORTED, "%llu GPU%s on %llu nodes: here each node of a task has the same number of GPUs",
+                                  (unsigned long long)t->gpus, htc__plural(t->gpus), (unsigned long long)t->nodes);
     return tell_number(s, "gpus", t->gpus / t->nodes, "", !is_slurm(s) && t->cores > 1 ? "Grid Engine counts it for each slot: this times those of -pe" : NULL);
 }
 

@@ -659,6 +659,8 @@ Test(allot_book, explains_in_a_sentence)
     } table[] = {
         { 10, { { 1, 4, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 has all 4 slots that they have work for" },
         { 10, { { 1, 0, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 wants no slots" },
+        { 10, { { 1, 1, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 has the 1 slot that they have work for" },
+        { 10, { { 1, 9, 0, 1 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_CAP, "user 0 has 1 slot, their cap, and work for 9" },
         { 10,
           { { 1, 9, 0, 3 }, { 1, 100, 0, 0 } },
           0,
@@ -668,7 +670,7 @@ Test(allot_book, explains_in_a_sentence)
           { { 1, 4, 0, 0 }, { 1, 20, 0, 0 }, { 2, 100, 0, 0 }, { 1, 1, 0, 0 } },
           2,
           HTC_ALLOT_BY_WEIGHT,
-          "user 2 has 4 of 100 slots, their weight gives 4.50: 9 slots are divided by weight (users: 3), 1 are with "
+          "user 2 has 4 of 100 slots, their weight gives 4.50: 9 slots are divided by weight (users: 3), 1 is with "
           "those "
           "who want no more (users: 1); they wait for user 0, the next to have enough, and with 125 slots in all they "
           "would "

@@ -123,6 +123,7 @@ static const struct {
     { WORDS("a", ":::", ":::", "b"), HTC_EUSAGE, ":::", "no values" },
     { WORDS("a", ":::+", "b"), HTC_EUSAGE, ":::+", "no source before" },
     { WORDS("a", "{1}{2}", ":::", "b", ":::+", "c", "d"), HTC_ESWEEP, "c", "c has 2 values and goes in lock-step with b, which has 1" },
+    { WORDS("a", "{1}{2}", ":::", "b", "c", ":::+", "d"), HTC_ESWEEP, "d", "d has 1 value and goes in lock-step with b, which has 2" },
     { WORDS("a", "{x}", ":::", "x=5:1"), HTC_ESWEEP, "x=5:1", "empty" },
     { WORDS("a", "{x}", ":::", "x=1:2:0"), HTC_ESWEEP, "x=1:2:0", "step 0" },
     { WORDS("a", "{x}", ":::", "x=-9223372036854775808:9223372036854775807"), HTC_ETOOBIG, NULL, "steps" },

@@ -596,7 +596,7 @@ static htc_status marked(flow *f, const void *ctx, htc_error *error)
     if (s.to > f->tasks)
         s.to = f->tasks;
     if (s.from >= s.to)
-        return htc__error(error, HTC_EINVAL, "the flow has %llu tasks, numbered from 0", (unsigned long long)f->tasks);
+        return htc__error(error, HTC_EINVAL, "the flow has %llu task%s, numbered from 0", (unsigned long long)f->tasks, htc__plural(f->tasks));
     uint64_t own = htc__flow_submitted(f), last = own + f->added; /* what stands behind them was inserted, and has other numbers in the store */
     int      some = 0;
     for (uint64_t from = s.from, to; from < s.to; from = to) {

@@ -338,18 +338,18 @@ static void tell_walked(check *c, const htc__lmdb_walked *w)
 {
     char text[200];
     if (w->seen != w->counted) {
-        snprintf(text, sizeof text, "LMDB counts %llu records, and %llu can be reached: its index is damaged", (unsigned long long)w->counted,
-                 (unsigned long long)w->seen);
+        snprintf(text, sizeof text, "LMDB counts %llu record%s, and %llu can be reached: its index is damaged", (unsigned long long)w->counted,
+                 htc__plural(w->counted), (unsigned long long)w->seen);
         c->found.lost += w->counted > w->seen ? w->counted - w->seen : 0;
         problem(c, HTC_ECORRUPT, DATA_NAME, 0, text, INDEX_NEXT);
     }
     if (w->astray) {
-        snprintf(text, sizeof text, "%llu records are not where LMDB looks for them: its index is damaged", (unsigned long long)w->astray);
+        snprintf(text, sizeof text, "%llu record%s %s not where LMDB looks: its index is damaged", (unsigned long long)w->astray, htc__plural(w->astray), htc__are(w->astray));
         problem(c, HTC_ECORRUPT, DATA_NAME, 0, text, INDEX_NEXT);
     }
     if (w->free_seen != w->free_counted) {
-        snprintf(text, sizeof text, "LMDB's list of free pages has %llu entries, and %llu can be reached: a change may overwrite what is stored",
-                 (unsigned long long)w->free_counted, (unsigned long long)w->free_seen);
+        snprintf(text, sizeof text, "LMDB's list of free pages has %llu entr%s, and %llu can be reached: a change may overwrite what is stored",
+                 (unsigned long long)w->free_counted, w->free_counted == 1 ? "y" : "ies", (unsigned long long)w->free_seen);
         problem(c, HTC_ECORRUPT, DATA_NAME, 0, text, "htc kv dump DIR FILE saves all keys: restore FILE into an empty --dir");
     }
 }

@@ -133,7 +133,7 @@ void htc__agent_stop(htc_agent *a)
 {
     if (a->stopping)
         return;
-    htc__log(&a->env, HTC_LOG_INFO, "told to stop -> kill %u tasks and give them back", (unsigned)a->count);
+    htc__log(&a->env, HTC_LOG_INFO, "told to stop -> kill %u task%s and give back what it holds", (unsigned)a->count, htc__plural(a->count));
     a->stopping = 1;
     a->stop_at = after(a->holder.now, a->holder.kill_after_ns + (a->holder.retry_ns << ATTEMPT_DOUBLINGS));
     htc__agent_order_all(a, ORDER_STOP);
@@ -166,7 +166,7 @@ void htc__agent_set_slots(htc_agent *a, const htc_slots *m)
         a->occupied = slots > a->occupied ? slots : a->occupied;
     }
     if (a->slots != before) {
-        htc__log(&a->env, HTC_LOG_INFO, "may fill %u slots, before %u -> %s", (unsigned)a->slots, (unsigned)before,
+        htc__log(&a->env, HTC_LOG_INFO, "may fill %u slot%s, before %u -> %s", (unsigned)a->slots, htc__plural(a->slots), (unsigned)before,
                  a->slots < before ? "begin nothing above them" : "pull again");
         if (a->slots > before)
             htc__agent_flows_take_back(a); /* the host would begin it in the new ones */

@@ -143,8 +143,8 @@ static void repeat_all(htc_agent *a)
 /* The gateway has written this agent off. What it has reported may be committed, so its outputs stay; the rest goes. */
 static void disowned(htc_agent *a)
 {
-    htc__log(&a->env, HTC_LOG_WARN, "the gateway does not know this agent -> drop %u tasks and leave",
-             (unsigned)a->count);
+    htc__log(&a->env, HTC_LOG_WARN, "the gateway does not know this agent -> drop %u task%s and leave",
+             (unsigned)a->count, htc__plural(a->count));
     a->disowned = 1;
     for (uint32_t i = a->count; i > 0; i--) {
         agent_held *t = a->held[i - 1];

@@ -251,8 +251,8 @@ static void swept(void *role, void *ctx, htc_status status, htc_bytes body)
                       "uploads that no job names could not be removed (%s) -> look again later", htc_strerror(status));
     else if (files)
         htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("files", files), HTC__NUMBER("bytes", bytes)),
-                      "%llu uploads of %llu bytes are named by no job -> removed", (unsigned long long)files,
-                      (unsigned long long)bytes);
+                      "%llu upload%s of %llu byte%s %s named by no job -> removed", (unsigned long long)files,
+                      htc__plural(files), (unsigned long long)bytes, htc__plural(bytes), htc__are(files));
     sum_up(gw);
 }
 

@@ -365,7 +365,7 @@ static void opened(htc_joined *j)
 static void leave(htc_joined *j, int at_once)
 {
     at_once |= j->leaving;
-    htc__log(&j->env, HTC_LOG_INFO, "asked to end -> %s %u agents", at_once ? "kill" : "wait for", (unsigned)j->hello.count);
+    htc__log(&j->env, HTC_LOG_INFO, "asked to end -> %s %u agent%s", at_once ? "kill" : "wait for", (unsigned)j->hello.count, htc__plural(j->hello.count));
     j->leaving = 1;
     for (uint32_t i = 0; at_once && i < j->hello.count; i++)
         end_agent(j, &j->list[i]);

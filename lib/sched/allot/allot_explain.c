@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/util.h"
 #include "sched/allot/allot_book.h"
 
 /* The least number of slots with which the user's high breakpoint is not above the level. */
@@ -68,12 +69,12 @@ static void say_exact(htc_allot_reason *r, uint64_t weight)
 
 static void say_who_has_them(htc_allot_reason *r)
 {
-    add(r, "%" PRIu64 " slots are divided by weight (users: %" PRIu32 ")", r->dividing_slots, r->dividing_users);
+    add(r, "%" PRIu64 " slot%s %s divided by weight (users: %" PRIu32 ")", r->dividing_slots, htc__plural(r->dividing_slots), htc__are(r->dividing_slots), r->dividing_users);
     if (r->satisfied_users)
-        add(r, ", %" PRIu64 " are with those who want no more (users: %" PRIu32 ")", r->satisfied_slots,
+        add(r, ", %" PRIu64 " %s with those who want no more (users: %" PRIu32 ")", r->satisfied_slots, htc__are(r->satisfied_slots),
             r->satisfied_users);
     if (r->promised_users)
-        add(r, ", %" PRIu64 " are promised (users: %" PRIu32 ")", r->promised_slots, r->promised_users);
+        add(r, ", %" PRIu64 " %s promised (users: %" PRIu32 ")", r->promised_slots, htc__are(r->promised_slots), r->promised_users);
     if (r->minimums_void)
         add(r, "; no minimum counts, as there are more of them than slots");
 }
@@ -85,11 +86,11 @@ static void say(htc_allot_reason *r, const htc_allot_book *book, uint32_t user)
     if (r->wanted == 0) {
         add(r, " wants no slots");
     } else if (r->limit == HTC_ALLOT_BY_DEMAND) {
-        add(r, " has all %" PRIu64 " slots that they have work for", r->share);
+        add(r, r->share == 1 ? " has the %" PRIu64 " slot that they have work for" : " has all %" PRIu64 " slots that they have work for", r->share);
     } else if (r->limit == HTC_ALLOT_BY_CAP) {
-        add(r, " has %" PRIu64 " slots, their cap, and work for %" PRIu64, r->share, claim->demand);
+        add(r, " has %" PRIu64 " slot%s, their cap, and work for %" PRIu64, r->share, htc__plural(r->share), claim->demand);
     } else {
-        add(r, " has %" PRIu64 " of %" PRIu64 " slots, ", r->share, r->wanted);
+        add(r, " has %" PRIu64 " of %" PRIu64 " slot%s, ", r->share, r->wanted, htc__plural(r->wanted));
         add(r, r->limit == HTC_ALLOT_BY_MINIMUM ? "their minimum; their weight alone gives " : "their weight gives ");
         say_exact(r, claim->weight);
         add(r, ": ");

@@ -410,8 +410,8 @@ static htc_status check_memory(flow *m, htc_error *error)
     uint64_t   bytes = 0, allowed = m->options.host ? m->options.host->memory_max : 0;
     htc_status status = memory_of(m, &bytes);
     if (status == HTC_OK && allowed && bytes > allowed)
-        return htc__error(error, HTC_ETOOBIG, "%llu tasks on %llu cores need %llu MiB, and %llu MiB are allowed", (unsigned long long)m->tasks, (unsigned long long)m->cores,
-                          (unsigned long long)(bytes >> 20), (unsigned long long)(allowed >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%llu task%s on %llu core%s need %llu MiB, and %llu MiB are allowed", (unsigned long long)m->tasks, htc__plural(m->tasks), (unsigned long long)m->cores,
+                          htc__plural(m->cores), (unsigned long long)(bytes >> 20), (unsigned long long)(allowed >> 20));
     return status == HTC_OK ? HTC_OK : htc__error(error, status, "the options of the run are out of range");
 }
 

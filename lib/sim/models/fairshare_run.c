@@ -145,8 +145,8 @@ static htc_status check_jobs(const htc_sim_fairshare_options *o, uint64_t fixed,
         tasks += j.tasks;
     }
     if (o->policy == HTC_ALLOT_STATIC && (fixed ? fixed : o->n_users) > o->cores)
-        return htc__error(error, HTC_EINVAL, "%llu cores cannot be split among %llu users for good", (unsigned long long)o->cores,
-                          (unsigned long long)(fixed ? fixed : o->n_users));
+        return htc__error(error, HTC_EINVAL, "%llu core%s cannot be split among %llu users for good", (unsigned long long)o->cores,
+                          htc__plural(o->cores), (unsigned long long)(fixed ? fixed : o->n_users));
     return HTC_OK;
 }
 
@@ -514,8 +514,8 @@ htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairshare_opt
         return status;
     (void)htc_sim_fairshare_memory(&m.options, &bytes);
     if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
-        return htc__error(error, HTC_ETOOBIG, "%llu cores, %zu users and %zu jobs need %llu MiB, and %llu MiB are allowed", (unsigned long long)m.options.cores,
-                          m.options.n_users, m.options.n_jobs, (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%llu core%s, %zu user%s and %zu job%s need %llu MiB, and %llu MiB are allowed",
+                          (unsigned long long)m.options.cores, htc__plural(m.options.cores), m.options.n_users, htc__plural(m.options.n_users), m.options.n_jobs, htc__plural(m.options.n_jobs), (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
     if (m.options.next_job && (m.options.resume || m.options.checkpoint))
         return htc__error(error, HTC_EUNSUPPORTED, "a run of a source has no checkpoint");
     if (env)

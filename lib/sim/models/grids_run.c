@@ -510,8 +510,8 @@ htc_status htc_sim_grids_run(const htc_env *env, const htc_sim_grids_options *op
         return status;
     (void)htc_sim_grids_memory(&m.options, &bytes);
     if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
-        return htc__error(error, HTC_ETOOBIG, "%llu CPUs and %llu jobs at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)cpus_of(m.options.hierarchy),
-                          (unsigned long long)m.options.active_max, (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%llu CPU%s and %llu job%s at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)cpus_of(m.options.hierarchy),
+                          htc__plural(cpus_of(m.options.hierarchy)), (unsigned long long)m.options.active_max, htc__plural(m.options.active_max), (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
     if (env)
         m.env = *env;
     status = open_model(&m, error);

@@ -126,7 +126,7 @@ static htc_status check_list(const htc_sim_jobs_options *o, uint64_t usable, htc
         htc_sim_jobs_job j = { 0 };
         (void)htc__options_at(&j, sizeof j, o->list, i, sizeof j);
         if (j.nodes < 1 || j.nodes > usable || j.controller >= parts_of(o))
-            return htc__error(error, HTC_EINVAL, "job %zu is of no controller, or needs not 1 to %llu nodes", i, (unsigned long long)usable);
+            return htc__error(error, HTC_EINVAL, "job %zu is of no controller, or needs not 1 to %llu node%s", i, (unsigned long long)usable, htc__plural(usable));
     }
     return HTC_OK;
 }
@@ -332,8 +332,8 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
         return htc__error(error, HTC_EUNSUPPORTED, m.options.next_job ? "a run of a source has no checkpoint" : "the policy has no tape: its state cannot be written down");
     (void)htc_sim_jobs_memory(&m.options, &bytes);
     if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
-        return htc__error(error, HTC_ETOOBIG, "%u nodes in %u partitions may need %llu MiB, and %llu MiB are allowed", m.options.nodes, m.parts,
-                          (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%u node%s in %u partition%s may need %llu MiB, and %llu MiB are allowed", m.options.nodes, htc__plural(m.options.nodes), m.parts,
+                          htc__plural(m.parts), (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
     if (env)
         m.env = *env;
     htc_buf_init(&m.census, &m.env, 0);

@@ -458,8 +458,8 @@ htc_status htc_sim_kvs_run(const htc_env *env, const htc_sim_kvs_options *option
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
     if (m.options.host && m.options.host->memory_max && bytes > m.options.host->memory_max)
-        return htc__error(error, HTC_ETOOBIG, "%llu clients and %u servers need %llu MiB, and %llu MiB are allowed", (unsigned long long)m.options.clients,
-                          m.options.servers, (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%llu client%s and %u server%s need %llu MiB, and %llu MiB are allowed", (unsigned long long)m.options.clients, htc__plural(m.options.clients),
+                          m.options.servers, htc__plural(m.options.servers), (unsigned long long)(bytes >> 20), (unsigned long long)(m.options.host->memory_max >> 20));
     if (env)
         m.env = *env;
     if (m.options.model == HTC_SIM_KVS_LIVE) {

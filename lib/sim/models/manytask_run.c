@@ -589,8 +589,8 @@ static htc_status check_memory(many *m, htc_error *error)
     uint64_t bytes = 0, allowed = m->options.host ? m->options.host->memory_max : 0;
     htc_status status = memory_of(m, &bytes);
     if (status == HTC_OK && allowed && bytes > allowed)
-        return htc__error(error, HTC_ETOOBIG, "%llu nodes with %llu cores need %llu MiB, and %llu MiB are allowed", (unsigned long long)m->nodes * m->options.grids,
-                          (unsigned long long)m->cores * m->options.grids, (unsigned long long)(bytes >> 20), (unsigned long long)(allowed >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%llu node%s with %llu core%s need %llu MiB, and %llu MiB are allowed", (unsigned long long)m->nodes * m->options.grids,
+                          htc__plural(m->nodes * m->options.grids), (unsigned long long)m->cores * m->options.grids, htc__plural(m->cores * m->options.grids), (unsigned long long)(bytes >> 20), (unsigned long long)(allowed >> 20));
     return status == HTC_OK ? HTC_OK : htc__error(error, status, "the options of the run are out of range");
 }
 

@@ -410,8 +410,8 @@ static void grant_initial(prov *m)
             continue;
         htc__prov_set_up(m, e, 1, m->request[i].nodes, NULL);
         if (m->grant[i] != m->request[i].nodes)
-            htc__prov_fail(m, HTC_ENOFIT, "environment %s is to begin with %llu nodes, and of the provider's %llu too few are left", name_of(m, e, text),
-                           (unsigned long long)m->request[i].nodes, (unsigned long long)m->capacity);
+            htc__prov_fail(m, HTC_ENOFIT, "environment %s is to begin with %llu node%s, and of the provider's %llu too few are left", name_of(m, e, text),
+                           (unsigned long long)m->request[i].nodes, htc__plural(m->request[i].nodes), (unsigned long long)m->capacity);
     }
     if (status != HTC_OK)
         htc__prov_fail(m, status, "the provision policy answers: %s", htc_strerror(status));

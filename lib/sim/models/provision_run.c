@@ -145,7 +145,7 @@ static htc_status open_model(prov *m, htc_error *error)
         (void)htc_sim_provision_memory(&m->options, &bytes);
         m->memory_max = host.memory_max;
         if (m->memory_max && bytes > m->memory_max)
-            return htc__error(error, HTC_ETOOBIG, "%zu jobs at one time and %zu environments need %llu MiB, and %llu MiB are allowed", m->options.active_max, n,
+            return htc__error(error, HTC_ETOOBIG, "%zu job%s at one time and %zu environment%s need %llu MiB, and %llu MiB are allowed", m->options.active_max, htc__plural(m->options.active_max), n, htc__plural(n),
                               (unsigned long long)(bytes >> 20), (unsigned long long)(m->memory_max >> 20));
     }
     if (status != HTC_OK)

@@ -98,8 +98,8 @@ htc_status htc__scale_create_shared(const htc_env *env, const htc_scale_options 
     parts = shared ? shared : (uint32_t)parts_of(&o);
     uint64_t bytes = htc__scale_memory(&o, parts);
     if (host.memory_max && bytes > host.memory_max)
-        return htc__error(error, HTC_ETOOBIG, "%llu events at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)(o.events_max * parts),
-                          (unsigned long long)(bytes >> 20), (unsigned long long)(host.memory_max >> 20));
+        return htc__error(error, HTC_ETOOBIG, "%llu event%s at once need %llu MiB, and %llu MiB are allowed", (unsigned long long)(o.events_max * parts),
+                          htc__plural(o.events_max * parts), (unsigned long long)(bytes >> 20), (unsigned long long)(host.memory_max >> 20));
     run *r = htc__alloc(env, sizeof *r);
     if (!r)
         return htc__error(error, HTC_ENOMEM, "no memory for the run");
