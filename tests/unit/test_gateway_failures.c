@@ -50,6 +50,98 @@ Test(gateway_failures, refuses_a_task_that_fits_no_node)
     json_decref(rq);
 }
 
+/* ---- tried again elsewhere ---- */
+
+#define PAUSE HTC_SECOND /* before the first retry */
+
+/* Two agents on two nodes, each with a task; the first one's fails, and its pause is over. */
+static uint64_t one_fails(uint32_t p, hand h[2], htc_attempt at[2], const char *other_node)
+{
+    uint64_t id = submit(p, "olga", SWEEP(2));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(sz, r.n_launched, 2));
+    for (int i = 0; i < 2; i++) {
+        h[i] = hello_on(r.launched[i].agent, i ? other_node : "node1");
+        cr_assert(eq(u32, pull(&h[i], &at[i]), HTC_GRANT_TASKS));
+    }
+    cr_expect(eq(int, report_after(&h[0], &at[0], HTC_EEXIT, 10 * HTC_MS, ""), HTC_OK));
+    rig_pass(&r, PAUSE);
+    return id;
+}
+
+Test(gateway_failures, a_task_that_failed_is_tried_again_on_another_node)
+{
+    uint32_t    p = operator_peer();
+    hand        h[2];
+    htc_attempt at[2], again;
+    uint64_t    id = one_fails(p, h, at, "node2");
+    cr_expect(eq(u32, pull(&h[0], &again), HTC_GRANT_WAIT), "where it failed, and another node is there");
+    cr_expect(eq(int, report_after(&h[1], &at[1], HTC_OK, 10 * HTC_MS, ""), HTC_OK));
+    cr_assert(eq(u32, pull(&h[1], &again), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, again.task, at[0].task));
+    cr_expect(eq(u32, again.attempt, 2));
+    cr_expect(eq(u32, pull(&h[0], &at[0]), HTC_GRANT_EXIT), "nothing is left to wait for");
+    cr_expect(eq(int, report_after(&h[1], &again, HTC_OK, 10 * HTC_MS, ""), HTC_OK));
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 2L));
+}
+
+Test(gateway_failures, a_retry_that_nobody_else_asks_for_begins_where_it_failed)
+{
+    hand        h[2];
+    htc_attempt at[2], again;
+    one_fails(operator_peer(), h, at, "node2");
+    for (int i = 0; i < 9; i++) {
+        cr_expect(eq(u32, pull(&h[0], &again), HTC_GRANT_WAIT), "%d00 ms", i);
+        rig_pass(&r, 100 * HTC_MS);
+    }
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(u32, pull(&h[0], &again), HTC_GRANT_TASKS), "it waits for a node that is busy");
+    cr_expect(eq(u64, again.task, at[0].task));
+}
+
+Test(gateway_failures, a_retry_begins_at_once_where_it_failed_if_there_is_no_other_node)
+{
+    hand        h[2];
+    htc_attempt at[2], again;
+    one_fails(operator_peer(), h, at, "node1");
+    cr_expect(eq(u32, pull(&h[0], &again), HTC_GRANT_TASKS));
+}
+
+Test(gateway_failures, a_retry_begins_at_once_where_it_failed_when_the_other_node_is_gone)
+{
+    hand        h[2];
+    htc_attempt at[2], again;
+    one_fails(operator_peer(), h, at, "node2");
+    cr_expect(eq(u32, pull(&h[0], &again), HTC_GRANT_WAIT));
+    process_ended(h[1].id); /* its task is lost, and goes first */
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(u32, pull(&h[0], &again), HTC_GRANT_TASKS));
+        cr_expect(eq(u64, again.task, at[1 - i].task));
+        cr_expect(eq(int, report_after(&h[0], &again, HTC_OK, 10 * HTC_MS, ""), HTC_OK));
+    }
+}
+
+/* Tasks that failed on each of two nodes change places, in whatever order they wait. */
+Test(gateway_failures, an_agent_gets_the_retry_of_another_node_first)
+{
+    hand        h[2];
+    htc_attempt at[2], again;
+    uint32_t    p = operator_peer();
+    submit(p, "olga", SWEEP(2));
+    rig_pass(&r, 100 * HTC_MS);
+    for (int i = 0; i < 2; i++) {
+        h[i] = hello_on(r.launched[i].agent, i ? "node2" : "node1");
+        cr_assert(eq(u32, pull(&h[i], &at[i]), HTC_GRANT_TASKS));
+    }
+    for (int i = 0; i < 2; i++)
+        cr_expect(eq(int, report_after(&h[i], &at[i], HTC_EEXIT, 10 * HTC_MS, ""), HTC_OK));
+    rig_pass(&r, PAUSE);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(u32, pull(&h[i], &again), HTC_GRANT_TASKS));
+        cr_expect(eq(u64, again.task, at[1 - i].task), "agent %d", i);
+    }
+}
+
 /* ---- nodes that fail everything ---- */
 
 static void fail_fast(uint64_t id, size_t times, hand *h)

@@ -17,6 +17,7 @@
  *   submissions.c  keys under which a submission may be repeated
  *   wishes.c    what a submission may ask for beside limits: an array's numbers, a time to begin, a signal
  *   end_job.c   what runs when a job has ended              mail.c    who is told that it has
+ *   elsewhere.c a task that failed is tried again on another node, if it can be
  *   dues.c      what is due later                       filter.c  which jobs of a list are meant
  *   after.c     jobs that wait for other jobs             owned.c    which jobs a user has
  *   share_history.c  cores by user over time (pure)      api_history.c  who is told
@@ -114,7 +115,10 @@ typedef struct task {
     uint16_t lost;
     uint32_t attempt; /* newest attempt number; only grows */
     int32_t  status;  /* of the last attempt that ended */
-    uint64_t agent;   /* while LEASED */
+    union {
+        uint64_t agent;     /* while LEASED */
+        uint64_t failed_at; /* in RETRY_WAIT, and WAITING after it: where its last try failed, as htc__gw_place_of_try; else 0. Not stored */
+    };
     union {
         uint8_t  brief[BRIEF_BYTES];    /* DONE: its result, if it is as most are; brief[0] 0: it has a record of its own */
         uint64_t left[BRIEF_BYTES / 8]; /* else left[1]: bytes of outputs that its last attempt left, until another one's come; left[0] is 0 */
@@ -338,6 +342,7 @@ struct agent {
     uint8_t  state; /* agent_state */
     uint8_t  draining, stop, suspected;
     uint8_t  waits; /* it is launched, and has not begun: a job in a queue */
+    uint8_t  spares; /* when a job was looked for last, one was passed over: elsewhere.c */
     uint8_t  expires; /* its time ends soon: it drains, whatever comes */
     uint64_t drain_order;
     char     node[64];
@@ -629,6 +634,7 @@ void     htc__gw_use(chunk *c, usage more);                                     
 void     htc__gw_unuse_left(chunk *c, task *t);                                          /* what its last attempt left goes */
 int      htc__gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out: it stays the next */
 void     htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index);                     /* that one has been handed out */
+int      htc__gw_job_next_is_retry(const job *j);                                           /* that one is the first of the tail */
 uint64_t htc__gw_job_next(const job *j);                                                    /* its index; what a cancel left behind may be before it */
 void     htc__gw_job_cancel(htc_gateway *gw, job *j);
 void     htc__gw_job_check(htc_gateway *gw, job *j); /* has it ended? */
@@ -793,6 +799,11 @@ void       htc__gw_known_keys_free(htc_gateway *gw);
 int        htc__gw_known_key_ok(const char *text);
 int        htc__gw_request_hash(const request *q, uint8_t hash[16]); /* 0: out of memory */
 int        htc__gw_note_asked(htc_gateway *gw, const request *q, job *j); /* of a request with a key as it came: so it comes again; 0: broken */
+
+/* elsewhere.c */
+uint64_t htc__gw_place_of_try(const agent *a); /* its site and node; not 0 */
+/* The job's next task failed where this agent is, and another agent may have it soon. Else it, or a retry after it, is what this agent may have next. */
+int      htc__gw_passes_over(htc_gateway *gw, job *j, const agent *a);
 
 /* dues.c */
 void     htc__gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);

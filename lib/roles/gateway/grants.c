@@ -384,7 +384,7 @@ void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     if (!gw->shutdown && htc__gw_gang_begin(gw, a))
         return; /* it leads one, or is a member of it */
     if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !htc__gw_job_for(gw, a)) {
-        int old = too_old(gw, a), keeps = old || (!gw->shutdown && a->state == AGENT_READY && htc__gw_wide_collects(gw, a));
+        int old = too_old(gw, a), keeps = old || (!gw->shutdown && a->state == AGENT_READY && (htc__gw_wide_collects(gw, a) || (a->spares && !a->draining && !a->stop)));
         if (a->state == AGENT_READY && a->n_held == 0 && !keeps) {
             htc__gw_agent_counts(gw, a, -1);
             a->state = AGENT_LEAVING;
@@ -626,6 +626,7 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
         htc_ns at = gw->now + backoff(gw, t->tries);
         htc__gw_task_set(gw, c, offset, TASK_RETRY_WAIT);
         t->since = at;
+        t->failed_at = htc__gw_place_of_try(a);
         htc__gw_due_add(gw, at, j->id, m->attempt.task);
     }
     htc__gw_account(gw, j, gw->sites[a->site].name,
@@ -760,6 +761,7 @@ static void back_after_a_run(htc_gateway *gw, const agent *a, job *j, chunk *c, 
     } else {
         htc__gw_task_set(gw, c, offset, TASK_RETRY_WAIT);
         t->since = gw->now + backoff(gw, t->tries);
+        t->failed_at = htc__gw_place_of_try(a);
         htc__gw_due_add(gw, t->since, j->id, at->task);
     }
     htc__gw_account(gw, j, gw->sites[a->site].name, (day_sums){ .core_ns = core_ns, .lost = 1, .failed = t->state == TASK_FAILED });

@@ -380,6 +380,8 @@ void htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state sta
     c->open += (uint32_t)(terminal(old) - terminal((uint8_t)state));
     t->state = (uint8_t)state;
     t->since = gw->now;
+    if (state != TASK_LEASED && !(old == TASK_RETRY_WAIT && state == TASK_WAITING))
+        t->failed_at = 0;
     if (j->open && state == TASK_CANCELLED)
         htc__gw_reallocate_soon(gw); /* its user asks for less, though the queue may not be empty */
     if (old == TASK_LEASED && state != TASK_LEASED)
@@ -495,11 +497,16 @@ void htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index)
         htc__gw_parent_ended(gw, j);
 }
 
+int htc__gw_job_next_is_retry(const job *j)
+{
+    return !j->head && j->tail && !(j->now.fresh && fresh_ready(j));
+}
+
 uint64_t htc__gw_job_next(const job *j)
 {
     if (j->head)
         return j->head->index;
-    if (j->tail && !(j->now.fresh && fresh_ready(j)))
+    if (htc__gw_job_next_is_retry(j))
         return j->tail->index;
     return j->next < j->count ? j->next : j->count - 1;
 }

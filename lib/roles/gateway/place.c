@@ -350,9 +350,14 @@ int htc__gw_job_readable(const job *j, const agent *a)
 job *htc__gw_job_for(htc_gateway *gw, agent *a)
 {
     int looks = a->user->quota.room ? LOOK_MAX : 0;
+    a->spares = 0;
     for (job *j = a->user->ready; j && looks--; j = j->ready_next) {
         if (htc__gw_job_allows(j, a->site) == 0 || !htc__gw_job_readable(j, a))
             continue;
+        if (htc__gw_passes_over(gw, j, a)) {
+            a->spares = 1;
+            continue;
+        }
         htc__gw_job_needs(gw, j);
         if (htc__gw_agent_offers(gw, a, &j->asks) && htc__gw_wide_takes(gw, a, j, j->width.slots) && htc__gw_memory_fits(gw, a, j, j->need, j->width.part) &&
             htc__gw_counted_fits(gw, a->site, j, &j->counts))
