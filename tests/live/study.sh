@@ -186,6 +186,10 @@ ends 0 fairshare --cores 40M --users 1 --tasks 10 --json
 for model in fairshare jobs grids manytask dataflow micro kvs dsp; do
     ends 0 $model --json
     [ "$(memory_of)" -gt 100000 ] || fail "$model needs $(memory_of) bytes"
+    ends 0 $model --set sim.tick=100us --json
+    has '"tick_s":0\.000100000,'
+    ends 0 $model --set sim.tick=100us
+    has '; a tick is 0\.0001 s$'
 done
 ends 2 fairshare --cores 100M --memory 64M
 says "64 MiB are allowed"

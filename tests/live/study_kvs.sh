@@ -20,7 +20,7 @@ PY
 }
 
 ends 0 run "$SOURCE/examples/sim/kvs.ini" --plot "$dir/plots"
-grep -qE '^65536 clients of dfc, 64 servers, 3 copies, strong' "$dir/out" || fail "no first line"
+grep -qE '^65536 clients of dfc, 64 servers, 3 copies, strong; a tick is 1e-07 s$' "$dir/out" || fail "no first line"
 grep -q '^which mode   strong: read-intensive work; eventual: high availability' "$dir/out" || fail "it does not say which mode to take"
 [ "$(wc -l < "$dir/plots/kvs.csv")" = 2 ] || fail "kvs.csv has not a line"
 

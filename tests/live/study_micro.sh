@@ -6,7 +6,7 @@
 source "$(dirname "$0")/study_lib.sh"
 
 ends 0 run "$SOURCE/examples/sim/micro.ini" --plot "$dir/plots"
-grep -qE '^4000 tasks of 10 s on 300 cores, system batch, outputs local$' "$dir/out" || fail "no first line"
+grep -qE '^4000 tasks of 10 s on 300 cores, system batch, outputs local; a tick is 0.001 s$' "$dir/out" || fail "no first line"
 [ "$(wc -l < "$dir/plots/micro.csv")" = 2 ] || fail "micro.csv has not a line"
 
 # 4000 jobs of 0.1 s; 14 rounds after the first of five batches; 8000 records of 29 ms and a round.

@@ -57,10 +57,10 @@ static void json_run(const dataflow_study *d)
     const htc_scale_report        *s = &r->scale;
     outcome                        o = { 0 };
     dataflow_model.outcome(d, &o);
-    printf("{\"system\":\"%s\",\"shape\":\"%s\",\"policy\":\"%s\",\"nodes\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"tasks\":%" PRIu64
+    printf("{\"system\":\"%s\",\"shape\":\"%s\",\"policy\":\"%s\",\"nodes\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"tick_s\":%.9f,\"interrupted\":%s,\"tasks\":%" PRIu64
            ",\"edges\":%" PRIu64 ",\"ended\":%" PRIu64 ",\"ideal_s\":%.6f,\"bound_s\":%.6f,\"read_bytes\":%" PRIu64 ",\"local_bytes\":%" PRIu64 ",\"cached_bytes\":%" PRIu64
            ",\"moved_bytes\":%" PRIu64 ",\"nudges\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"events\":%" PRIu64,
-           dataflow_systems[d->options.system], dataflow_shapes[d->options.shape], d->locality.policy->name, d->options.nodes, r->cores, d->options.seed, r->interrupted ? "true" : "false",
+           dataflow_systems[d->options.system], dataflow_shapes[d->options.shape], d->locality.policy->name, d->options.nodes, r->cores, d->options.seed, (double)d->options.tick_ns / 1e9, r->interrupted ? "true" : "false",
            r->tasks, r->edges, s->ended, r->ideal_s, d->bound_s, r->read_bytes, r->local_bytes, r->cached_bytes, r->moved_bytes, r->nudges, s->sent, s->events);
     for (size_t i = 0; dataflow_model.measures[i].name; i++)
         printf(",\"%s\":%.*f", dataflow_model.measures[i].name, dataflow_model.measures[i].digits + 2, o.value[i]);

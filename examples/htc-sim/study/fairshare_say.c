@@ -121,10 +121,10 @@ static void json_run(const fairshare *f)
 {
     const htc_sim_fairshare_report *r = &f->report;
     const htc_scale_report         *s = &r->scale;
-    printf("{\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64 ",\"makespan_s\":%.6f,\"bound_s\":%.6f,\"work_core_s\":%.6f"
+    printf("{\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"tick_s\":%.9f,\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64 ",\"makespan_s\":%.6f,\"bound_s\":%.6f,\"work_core_s\":%.6f"
            ",\"completed\":%.6f,\"held\":%" PRIu64 ",\"died\":%" PRIu64 ",\"lost_core_s\":%.6f,\"response_s\":%.6f,\"busy_core_s\":%.6f,\"idle_core_s\":%.6f,\"tasks_per_s\":%.6f,\"efficiency\":%.6f,\"fairness\":%.6f,\"agents\":%" PRIu64 ",\"divisions\":%" PRIu64
            ",\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           f->report.cores, f->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s, s->work_s, r->completed, r->held,
+           f->report.cores, f->options.seed, (double)f->options.tick_ns / 1e9, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s, s->work_s, r->completed, r->held,
            r->died, r->lost_s, r->response_s, s->busy_s,
            r->idle_s, r->throughput, r->efficiency, r->fairness, r->agents, r->divisions, s->events, r->memory, f->seconds, s->hash);
     say_text(s->wrong);

@@ -125,14 +125,20 @@ static void json_result(const char *name, const htc_sim_grids_result *r)
            r->moving_s, r->flow_s, r->tasks, r->cpus, r->work_s, r->evicted_s, r->moved_s, r->started, r->evicted);
 }
 
+/* In seconds. What runs on this machine has none. */
+static double tick_of(const grids_run *g)
+{
+    return g->live ? 0 : (double)g->options.tick_ns / 1e9;
+}
+
 static void json_run(const grids_run *g)
 {
     const htc_sim_grids_report *r = &g->report;
     const htc_scale_report     *s = &r->scale;
-    printf("{\"system\":\"%s\",\"cpus\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"jobs\":%" PRIu64 ",\"completed\":%" PRIu64 ",\"rejected\":%" PRIu64
+    printf("{\"system\":\"%s\",\"cpus\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"tick_s\":%.9f,\"interrupted\":%s,\"jobs\":%" PRIu64 ",\"completed\":%" PRIu64 ",\"rejected\":%" PRIu64
            ",\"terminated\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"moves\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"evicted\":%" PRIu64 ",\"makespan_s\":%.6f,\"work_core_s\":%.6f,\"evicted_core_s\":%.6f"
            ",\"moved_core_s\":%.6f,\"busy_core_s\":%.6f,\"held_core_s\":%.6f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           systems[g->options.system], g->cpus, g->options.seed, r->interrupted ? "true" : "false", s->submitted, r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted,
+           systems[g->options.system], g->cpus, g->options.seed, tick_of(g), r->interrupted ? "true" : "false", s->submitted, r->completed, r->rejected, r->terminated, r->failed, r->moves, r->tasks, r->evicted,
            (double)s->makespan / 1e9, r->work_s, r->evicted_s, r->moved_s, r->busy_s, r->held_s, s->events, r->memory, g->seconds, s->hash);
     say_text(s->wrong);
     printf(",\"queues\":[");
@@ -172,10 +178,12 @@ void grids_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " job%s on %" PRIu64 " CPU%s of %zu grid%s, system %s; a tick is %g s\n", s->submitted, plural(s->submitted), g->cpus, plural(g->cpus), g->hierarchy.grid_count,
-           plural(g->hierarchy.grid_count), systems[g->options.system],
-           (double)g->options.tick_ns / 1e9);
-    printf("jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results, %" PRIu64 " failed; %" PRIu64 " moves\n"
+    printf("%" PRIu64 " job%s on %" PRIu64 " CPU%s of %zu grid%s, system %s", s->submitted, plural(s->submitted), g->cpus, plural(g->cpus), g->hierarchy.grid_count,
+           plural(g->hierarchy.grid_count), systems[g->options.system]);
+    if (!g->live)
+        printf("; a tick is %g s", tick_of(g));
+    printf("\n"
+           "jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results, %" PRIu64 " failed; %" PRIu64 " moves\n"
            "tasks        %" PRIu64 " handed in, %" PRIu64 " of them evicted\n"
            "CPU time     %.0f h of work; %.0f h lost by evictions, %.0f h by moves, terminations and failures\n"
            "%s     %.1f s\n",

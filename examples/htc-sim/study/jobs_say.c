@@ -88,15 +88,21 @@ int jobs_plot(const void *run, const char *folder, const char *suffix)
 
 /* ---- text and JSON ---- */
 
+/* In seconds. What runs on this machine has none. */
+static double tick_of(const jobs_study *j)
+{
+    return j->live ? 0 : (double)j->options.tick_ns / 1e9;
+}
+
 static void json_run(const jobs_study *j)
 {
     const htc_sim_jobs_report *r = &j->report;
     const htc_scale_report    *s = &r->scale;
-    printf("{\"nodes\":%" PRIu32 ",\"partition\":%" PRIu32 ",\"controllers\":%" PRIu32 ",\"policy\":\"%s\",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"jobs\":%" PRIu64 ",\"ended\":%" PRIu64
+    printf("{\"nodes\":%" PRIu32 ",\"partition\":%" PRIu32 ",\"controllers\":%" PRIu32 ",\"policy\":\"%s\",\"seed\":%" PRIu64 ",\"tick_s\":%.9f,\"interrupted\":%s,\"jobs\":%" PRIu64 ",\"ended\":%" PRIu64
            ",\"granted\":%" PRIu64 ",\"makespan_s\":%.6f,\"jobs_per_s\":%.6f,\"latency_s\":%.6f,\"latency_max_s\":%.6f,\"messages\":%.6f,\"messages_all\":%.6f"
            ",\"requests\":%" PRIu64 ",\"services\":%" PRIu64 ",\"swaps\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"steals\":%" PRIu64 ",\"rounds\":%" PRIu64
            ",\"utilisation\":%.6f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           j->options.nodes, j->options.partition, r->controllers, j->policy, j->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended,
+           j->options.nodes, j->options.partition, r->controllers, j->policy, j->options.seed, tick_of(j), r->interrupted ? "true" : "false", s->submitted, s->ended,
            r->granted, (double)s->makespan / 1e9, r->throughput, r->latency_s, r->latency_max_s, r->messages, r->messages_all, r->requests, r->services, r->swaps,
            r->conflicts, r->steals, r->rounds, r->utilisation, s->events, r->memory, j->seconds, s->hash);
     say_text(s->wrong);
@@ -128,9 +134,13 @@ void jobs_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.3f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " job%s on %" PRIu32 " node%s, %" PRIu32 " controller%s, policy %s\n"
+    printf("%" PRIu64 " job%s on %" PRIu32 " node%s, %" PRIu32 " controller%s, policy %s",
+           s->submitted, plural(s->submitted), j->options.nodes, plural(j->options.nodes), r->controllers, r->controllers == 1 ? "" : "s", j->policy);
+    if (!j->live)
+        printf("; a tick is %g s", tick_of(j));
+    printf("\n"
            "%s     %.3f s, %" PRIu64 " job%s ended\n",
-           s->submitted, plural(s->submitted), j->options.nodes, plural(j->options.nodes), r->controllers, r->controllers == 1 ? "" : "s", j->policy, r->interrupted ? "last end" : "makespan", (double)s->makespan / 1e9, s->ended, s->ended == 1 ? " has" : "s have");
+           r->interrupted ? "last end" : "makespan", (double)s->makespan / 1e9, s->ended, s->ended == 1 ? " has" : "s have");
     say_rate(r->throughput);
     printf("latency      %.3f ms from a job's submission until it has its nodes, at most %.3f ms\n", 1e3 * r->latency_s, 1e3 * r->latency_max_s);
     if (!j->options.central)

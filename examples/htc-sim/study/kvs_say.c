@@ -69,9 +69,9 @@ static void json_run(const kvs_study *k)
 {
     const htc_sim_kvs_report *r = &k->report;
     printf("{\"store\":\"%s\",\"clients\":%" PRIu64 ",\"servers\":%" PRIu32 ",\"aggregators\":%" PRIu32 ",\"copies\":%" PRIu32 ",\"consistency\":\"%s\",\"seed\":%" PRIu64
-           ",\"interrupted\":%s,\"submitted\":%" PRIu64 ",\"answered\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"write_backs\":%" PRIu64 ",\"conflicts\":%" PRIu64
+           ",\"tick_s\":%.9f,\"interrupted\":%s,\"submitted\":%" PRIu64 ",\"answered\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"write_backs\":%" PRIu64 ",\"conflicts\":%" PRIu64
            ",\"refused\":%" PRIu64 ",\"flips\":%" PRIu32,
-           models_[k->options.model], k->options.clients, r->servers, r->aggregators, copies_of(k), mode_of(k), k->options.seed,
+           models_[k->options.model], k->options.clients, r->servers, r->aggregators, copies_of(k), mode_of(k), k->options.seed, (double)k->options.tick_ns / 1e9,
            r->interrupted ? "true" : "false", r->submitted, r->answered, r->failed, r->write_backs, r->conflicts, r->refused, r->flips);
     json_count("requests", &r->requests);
     json_count("consistency_messages", &r->consistency);
@@ -124,13 +124,13 @@ void kvs_say(const void *run, int json)
         printf(", %" PRIu32 " aggregator%s", r->aggregators, r->aggregators == 1 ? "" : "s");
     if (copies_of(k) > 1)
         printf(", %" PRIu32 " copies, %s", copies_of(k), mode_of(k));
-    printf("\n"
+    printf("; a tick is %g s\n"
            "time         %.3f s, %" PRIu64 " requests were answered, %" PRIu64 " failed\n"
            "throughput   %.1f requests a second; of one client %.4f, standard deviation %.4f\n"
            "efficiency   %.2f %% of the servers' time was service, %.2f %% with messages\n"
            "response     %.3f ms on average\n"
            "messages     %" PRIu64 " of requests, %" PRIu64 " of consistency, %" PRIu64 " of failures\n",
-           r->time_s, r->answered, r->failed, r->throughput, r->client_rate, r->client_rate_deviation, 100 * r->efficiency, 100 * r->busy, 1e3 * r->response_s,
+           (double)k->options.tick_ns / 1e9, r->time_s, r->answered, r->failed, r->throughput, r->client_rate, r->client_rate_deviation, 100 * r->efficiency, 100 * r->busy, 1e3 * r->response_s,
            r->requests.sent, r->consistency.sent, r->failures.sent);
     if (k->options.failure_ns)
         printf("failures     %" PRIu32 " times a server went down or up; clients were refused %" PRIu64 " times\n", r->flips, r->refused);

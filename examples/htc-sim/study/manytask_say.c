@@ -61,11 +61,11 @@ static void json_run(const many_study *m)
 {
     const htc_sim_manytask_report *r = &m->report;
     const htc_scale_report        *s = &r->scale;
-    printf("{\"architecture\":\"%s\",\"grids\":%" PRIu32 ",\"nodes\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64
+    printf("{\"architecture\":\"%s\",\"grids\":%" PRIu32 ",\"nodes\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"tick_s\":%.9f,\"interrupted\":%s,\"tasks\":%" PRIu64 ",\"ended\":%" PRIu64
            ",\"makespan_s\":%.6f,\"bound_s\":%.6f,\"work_core_s\":%.6f,\"busy_core_s\":%.6f,\"throughput\":%.6f,\"efficiency\":%.6f,\"utilisation\":%.6f,\"cv\":%.6f,\"rounds\":%" PRIu64
            ",\"steals\":%" PRIu64 ",\"stolen\":%" PRIu64 ",\"nudges\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"starved\":%.6f,\"balanced_s\":%.6f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64
            ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           many_architectures[m->architecture], m->options.grids, r->nodes, r->cores, m->options.seed, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s,
+           many_architectures[m->architecture], m->options.grids, r->nodes, r->cores, m->options.seed, (double)m->options.tick_ns / 1e9, r->interrupted ? "true" : "false", s->submitted, s->ended, (double)s->makespan / 1e9, s->bound_s,
            s->work_s, s->busy_s, r->throughput, r->efficiency, r->utilisation, r->cv, r->rounds, r->steals, r->stolen, r->nudges, s->sent,
            m->course->waited ? m->course->starved / (double)m->course->waited : 0, many_balanced_s(m), s->events, r->memory, m->seconds, s->hash);
     say_text(s->wrong);

@@ -26,10 +26,10 @@ static void json_run(const micro *m)
     const htc_sim_fairshare_report *r = &m->run->report;
     const htc_scale_report         *s = &r->scale;
     micro_figures                   f = micro_figures_of(m);
-    printf("{\"system\":\"%s\",\"output\":\"%s\",\"tasks\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"interrupted\":%s,\"ended\":%" PRIu64 ",\"makespan_s\":%.6f,\"bound_s\":%.6f"
+    printf("{\"system\":\"%s\",\"output\":\"%s\",\"tasks\":%" PRIu64 ",\"cores\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"tick_s\":%.9f,\"interrupted\":%s,\"ended\":%" PRIu64 ",\"makespan_s\":%.6f,\"bound_s\":%.6f"
            ",\"efficiency\":%.6f,\"bound\":%.6f,\"completed\":%.6f,\"held\":%" PRIu64 ",\"died\":%" PRIu64 ",\"tasks_per_s\":%.6f,\"response_s\":%.6f,\"agents\":%" PRIu64
            ",\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           micro_systems[m->system], micro_outputs[m->output], m->tasks, m->cores, m->run->options.seed, r->interrupted ? "true" : "false", s->ended, f.makespan_s, f.bound_s, f.efficiency, f.bound,
+           micro_systems[m->system], micro_outputs[m->output], m->tasks, m->cores, m->run->options.seed, (double)m->run->options.tick_ns / 1e9, r->interrupted ? "true" : "false", s->ended, f.makespan_s, f.bound_s, f.efficiency, f.bound,
            r->completed, r->held, r->died, r->throughput, r->response_s, r->agents, s->events, r->memory, m->run->seconds, s->hash);
     say_text(s->wrong);
     printf("}\n");
@@ -47,7 +47,8 @@ void micro_say(const void *run, int json)
     }
     if (r->interrupted)
         printf("interrupted at %.1f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
-    printf("%" PRIu64 " task%s of %g s on %" PRIu64 " core%s, system %s, outputs %s\n", m->tasks, plural(m->tasks), m->length_s, m->cores, plural(m->cores), micro_systems[m->system], micro_outputs[m->output]);
+    printf("%" PRIu64 " task%s of %g s on %" PRIu64 " core%s, system %s, outputs %s; a tick is %g s\n", m->tasks, plural(m->tasks), m->length_s, m->cores, plural(m->cores), micro_systems[m->system], micro_outputs[m->output],
+           (double)m->run->options.tick_ns / 1e9);
     if (r->interrupted)
         printf("last end     %.3f s, of %" PRIu64 " task%s\n", f.makespan_s, s->ended, plural(s->ended));
     else
