@@ -59,7 +59,7 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     while (more) {
         json_t    *answer, *r;
         size_t     i;
-        htc_status s = api_ask(c, json_pack("{s:s, s:s, s:I}", "op", "results", "id", id, "from", (json_int_t)from), 0,
+        htc_status s = api_ask(c, json_pack("{s:s, s:s, s:I, s:b}", "op", "results", "id", id, "from", (json_int_t)from, "cores", t->log != NULL), 0,
                                30, &answer);
         if (s != HTC_OK)
             return s;

@@ -32,6 +32,7 @@ void swf_log_add(swf_log *l, const json_t *job, const json_t *result)
                                 .memory = (double)j_u64(result, "memory_peak"),
                                 .job = j_u64(job, "id"),
                                 .index = j_u64(result, "index"),
+                                .cores = j_u64(result, "cores") ? j_u64(result, "cores") : 1,
                                 .status = strcmp(status, "HTC_OK") == 0         ? HTC_SWF_COMPLETED :
                                           strcmp(status, "HTC_ECANCELLED") == 0 ? HTC_SWF_CANCELLED :
                                                                                   HTC_SWF_FAILED,
@@ -58,7 +59,7 @@ static void write_header(const swf_log *l, double start)
            "; TimeZone: 0\n"
            "; MaxNodes: %" PRIu64 "\n"
            "; MaxProcs: %" PRIu64 "\n"
-           "; Note: a task of htc is a job of one processor; its executable is the number of the job that it belongs to\n",
+           "; Note: a task of htc is a job of as many processors as it has asked for cores; its executable is the number of the job that it belongs to\n",
            l->n, l->n, start, l->slots, l->slots);
     for (size_t i = 0; i < l->users; i++) {
         char *name = must_dup(l->user[i]);
@@ -79,8 +80,9 @@ htc_status swf_log_write(cli *c, swf_log *l)
         const swf_task *t = &l->at[i];
         int             ran = t->started > 0 && t->ended >= t->started;
         htc_swf_job     j = { .number = (int64_t)i + 1, .submit_s = t->submitted - start, .wait_s = ran ? fmax(t->started - t->submitted, 0) : -1,
-                              .run_s = ran ? t->ended - t->started : -1, .processors = 1, .cpu_s = t->cpu_s, .memory_kb = t->memory > 0 ? floor(t->memory / 1024) : -1,
-                              .processors_asked = 1, .run_asked_s = -1, .memory_asked_kb = -1, .status = t->status, .user = (int64_t)t->user + 1, .group = -1,
+                              .run_s = ran ? t->ended - t->started : -1, .processors = (int64_t)t->cores, .cpu_s = t->cpu_s / (double)t->cores, /* the format has means */
+                              .memory_kb = t->memory > 0 ? floor(t->memory / 1024 / (double)t->cores) : -1,
+                              .processors_asked = (int64_t)t->cores, .run_asked_s = -1, .memory_asked_kb = -1, .status = t->status, .user = (int64_t)t->user + 1, .group = -1,
                               .program = (int64_t)t->job, .queue = 1, .partition = -1, .preceding = -1, .think_s = -1 };
         if (htc_swf_line(&j, line) == 0)
             return cli_error(c, HTC_EINTERNAL, "report", "report this", "task %" PRIu64 ".%" PRIu64 " has times that cannot be", t->job, t->index);

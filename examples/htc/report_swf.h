@@ -1,4 +1,5 @@
-/* The history of a gateway as a log in the Standard Workload Format: each task that has ended is a job of one processor. */
+/* The history of a gateway as a log in the Standard Workload Format: each task that has ended is a job of as many
+ * processors as it has asked for cores. */
 #ifndef HTC_EXAMPLES_REPORT_SWF_H
 #define HTC_EXAMPLES_REPORT_SWF_H
 
@@ -6,7 +7,7 @@
 
 typedef struct swf_task {
     double   submitted, started, ended, cpu_s, memory; /* seconds since 1970; bytes */
-    uint64_t job, index;
+    uint64_t job, index, cores; /* cores: of all its nodes */
     int64_t  status; /* htc_swf_status */
     size_t   user;
 } swf_task;

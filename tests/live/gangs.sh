@@ -58,6 +58,8 @@ expect 0 "${H[@]}" status --json
 rm at-work
 expect 0 "${H[@]}" wait last
 expect 0 "${H[@]}" wait 1
+expect 0 "${H[@]}" report 1 --export swf
+[ "$(grep -v '^;' <<< "$out" | awk '{ print $5, $8 }')" = "6 6" ] || fail "the log does not have six processors: $out"
 expect 0 "${H[@]}" logs 1
 [ "$(head -n 1 <<< "$out")" = 6 ] && [ "$(tail -n +2 <<< "$out" | grep -c "^$(uname -n)$")" = 6 ] || fail "cores and nodes: $out"
 

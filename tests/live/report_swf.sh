@@ -41,6 +41,18 @@ refuse 1 'two things cannot go to standard output' "${H[@]}" report --export swf
 refuse 1 'no such form' "${H[@]}" report --export csv
 expect 0 "${H[@]}" report 2 --export swf --svg chart.svg
 [ "$(grep -vc '^;' <<< "$out")" = 2 ] && grep -q '<svg' chart.svg || fail "one job: $out"
+# A task of two cores has two processors, be its job over or not, and the replay its core seconds.
+expect 0 "${H[@]}" cancel 3
+expect 0 "${H[@]}" submit -c 2 --wait -- sleep '{t}' ::: t=0.1,0.4
+expect 0 "${H[@]}" submit -c 2 -- sleep '{t}' ::: t=0.1,600
+one_has_ended() { [ "$(json "$("${H[@]}" status 5 --json)" 'v["jobs"][0]["tasks"]["done"]')" = 1 ]; }
+soon one_has_ended || fail "no task of two cores: $("${H[@]}" why 5)"
+expect 0 "${H[@]}" report 4 5 --export swf
+printf '%s\n' "$out" > wide.swf
+[ "$(grep -v '^;' wide.swf | awk '{ print $5, $8, $14 }' | sort | uniq -c | xargs)" = "2 2 2 4 1 2 2 5" ] || fail "the tasks of two cores: $out"
+expect 0 "$bin/htc-sim" dsp --trace wide.swf --system dcs --size 2 --order fcfs --tick 1us --json
+core_s=$(grep -v '^;' wide.swf | awk '{ s += $4 * $5 } END { print s }')
+[ "$(json "$out" "(v['completed'], v['wrong'], abs(v['busy_node_s'] - $core_s) < 1e-3, $core_s > 1.1)")" = "(3, '', True, True)" ] || fail "the replay of $core_s core seconds: $out"
 if [ -e /dev/full ]; then
     timeout 60 "${H[@]}" report --export swf > /dev/full 2> "$top/err" && fail "a full disk was not noticed"
 fi

@@ -14,7 +14,7 @@ typedef struct listing {
     job     *job;
     uint64_t index, last, limit; /* next task to look at; last one wanted */
     uint32_t chunks;
-    uint8_t  results, failed_only, whole; /* whole: from the first task on, without a choice */
+    uint8_t  results, failed_only, whole, cores; /* whole: from the first task on, without a choice; cores: they are asked for */
     char     state_name[16]; /* wanted; empty: every */
     uint32_t n;              /* results asked for */
     htc_attempt asked[RESULTS_AT_ONCE];
@@ -150,6 +150,18 @@ static json_t *outcome_json(const htc_attempt *at, const htc_outcome *o)
     return v;
 }
 
+/* The document says how many it has, on all its nodes together. */
+static json_t *with_cores(htc_gateway *gw, const listing *l, uint64_t index, json_t *result)
+{
+    task_width   width;
+    counted_need taking;
+    if (!l->cores || !l->job->spec || !result)
+        return result;
+    (void)htc__gw_task_needs(gw, l->job, index, &width, &taking);
+    json_object_set_new(result, "cores", json_integer((json_int_t)width.slots));
+    return result;
+}
+
 static void walk(htc_gateway *gw, listing *l);
 
 /* What a listed task's last attempt came to: where it ran, and the reason in the agent's own words. */
@@ -272,7 +284,7 @@ static void result_read(void *role, void *ctx, const htc_kv_result *r)
         o = (htc_outcome){ .status = HTC_ECORRUPT };
     int on_its_way = r->status == HTC_ENOTFOUND && o.status != HTC_ECANCELLED; /* to the store: it is listed later */
     if (l->results && !on_its_way) {
-        json_array_set_new(l->q->answer, l->place[r->index], outcome_json(at, &o));
+        json_array_set_new(l->q->answer, l->place[r->index], with_cores(gw, l, at->task, outcome_json(at, &o)));
         l->manifest[r->index] = o.outputs.manifest_bytes;
     } else if (r->status == HTC_OK) {
         add_outcome(json_array_get(l->q->answer, l->place[r->index]), &o);
@@ -309,14 +321,14 @@ static int says_more(const task *t)
 }
 
 /* Its place in the answer is known; what it says is in the chunk, or in a record that is to be asked for. */
-static void take_result(listing *l, uint64_t index, const chunk *c, const task *t, size_t place)
+static void take_result(htc_gateway *gw, listing *l, uint64_t index, const chunk *c, const task *t, size_t place)
 {
     htc_attempt at = { l->job->id, index, t->attempt };
     htc_outcome o;
     if (t->brief[0]) {
         htc__gw_brief_get(c, t, l->job->submitted, &o);
         if (l->results)
-            json_array_append_new(l->q->answer, outcome_json(&at, &o));
+            json_array_append_new(l->q->answer, with_cores(gw, l, index, outcome_json(&at, &o)));
         else
             add_outcome(json_array_get(l->q->answer, place), &o);
         return;
@@ -351,12 +363,12 @@ static int take_chunk(htc_gateway *gw, listing *l, chunk *c)
             continue;
         if (l->results) {
             if (ended(t))
-                take_result(l, l->index, c, t, listed);
+                take_result(gw, l, l->index, c, t, listed);
             continue;
         }
         json_array_append_new(l->q->answer, task_json(gw, j, l->index, t));
         if (says_more(t))
-            take_result(l, l->index, c, t, listed);
+            take_result(gw, l, l->index, c, t, listed);
     }
     if (l->n)
         ask_results(gw, l);
@@ -450,10 +462,29 @@ static void walk(htc_gateway *gw, listing *l)
     finish(gw, l, HTC_OK);
 }
 
+/* One that has ended is in memory without its document. */
+static void spec_came(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_gateway *gw = role;
+    listing     *l = ctx;
+    htc_status   status = r->status == HTC_OK ? htc_spec_from_bytes(&gw->env, r->value, &l->job->spec) : r->status;
+    if (status != HTC_OK)
+        finish(gw, l, status);
+    else
+        walk(gw, l);
+}
+
+static void ask_spec(htc_gateway *gw, listing *l)
+{
+    key k = htc__gw_key_spec(l->job->id);
+    htc_runtime_ask(gw->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, spec_came, l);
+}
+
 static void list_job(htc_gateway *gw, request *q, job *j)
 {
     const char *state = htc__gw_req_str(q, "state");
     uint64_t    from = htc__gw_req_u64(q, "from", 0), limit = htc__gw_req_u64(q, "limit", 500), last = j->count - 1;
+    uint64_t    most = htc__gw_req_flag(q, "cores") ? 500 : 5000; /* each of these tasks is expanded */
     if (q->select.has_tasks) {
         uint64_t low = UINT64_MAX, high = 0;
         for (uint32_t i = 0; i < q->select.n_ranges; i++) {
@@ -481,15 +512,19 @@ static void list_job(htc_gateway *gw, request *q, job *j)
     l->results = strcmp(q->op, "results") == 0;
     l->failed_only = htc__gw_req_flag(q, "failed") != 0;
     l->index = l->cursor_of = from;
+    l->cores = l->results && htc__gw_req_flag(q, "cores");
     l->whole = !l->results && from == 0 && !q->select.has_tasks;
     l->cursor = l->results ? htc__gw_req_u64(q, "from_output", 0) : 0;
     l->last = last;
-    l->limit = limit < 1 ? 1 : limit > 5000 ? 5000 : limit;
+    l->limit = limit < 1 ? 1 : limit > most ? most : limit;
     if (state)
         strcpy(l->state_name, state);
     q->answer = json_array();
     htc__gw_job_hold(j);
-    walk(gw, l);
+    if (l->cores && !j->spec)
+        ask_spec(gw, l);
+    else
+        walk(gw, l);
 }
 
 static void list_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
