@@ -110,7 +110,7 @@ typedef struct htc_scale_options {
     uint64_t seed;       /**< of everything that is drawn */
     uint64_t ids;        /**< things that events happen to are numbered 0 to ids - 1; 1 to HTC_SCALE_IDS_MAX */
     uint64_t events_max; /**< that are pending at once, in each part; 0: part_ids */
-    uint64_t cores;      /**< whose time the tasks share, for the bound of the makespan; 0: not known, it is not checked */
+    uint64_t cores;      /**< whose time the tasks share, for the bound of the makespan; 0: not known, the longest task alone is one */
     htc_ns   tick_ns;    /**< virtual time passes in such steps; 0: 1 ms. Times below 2^64 / ids ticks can be reached */
     uint64_t tasks;      /**< expected in all, for the progress; 0: what is submitted */
     /**

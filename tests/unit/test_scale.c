@@ -143,6 +143,13 @@ static void early(htc_scale *s, void *ctx, uint32_t id)
         htc_scale_end(s); /* of the task that ends at id 1 */
 }
 
+static void each_at_its_end(htc_scale *s, void *ctx, uint32_t id)
+{
+    (void)ctx;
+    (void)id;
+    htc_scale_end(s);
+}
+
 Test(scale, notices_a_task_that_ends_at_another_time)
 {
     htc_scale_options o = { .size = sizeof o, .ids = 2, .cores = 2, .event = early };
@@ -157,6 +164,48 @@ Test(scale, notices_a_task_that_ends_at_another_time)
     htc_scale_messages(s, 3, 1, 1);
     cr_assert(eq(int, htc_scale_report_get(s, &r), HTC_OK));
     cr_expect(strstr(r.wrong, "of 3 messages") != NULL, "%s", r.wrong);
+    htc_scale_destroy(s);
+}
+
+/* Two tasks of 50 and 150 ticks end both after 100: what ended and what was busy agree, and the longer one had no time for it. */
+static void both_at_once(htc_scale *s, void *ctx, uint32_t id)
+{
+    (void)ctx;
+    if (id == 0) {
+        htc_scale_end(s);
+        htc_scale_end(s);
+    }
+}
+
+Test(scale, notices_a_makespan_that_is_too_short)
+{
+    for (uint64_t cores = 0; cores <= 2; cores++) { /* 0: it is not known how many there are */
+        htc_scale_options o = { .size = sizeof o, .ids = 3, .cores = cores, .event = both_at_once };
+        htc_scale_report  r = { .size = sizeof r };
+        htc_scale        *s = NULL;
+        cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+        htc_scale_submit(s, 2);
+        htc_scale_start(s, 1, 0, 50);
+        htc_scale_start(s, 2, 0, 150);
+        htc_scale_at(s, 100, 0);
+        cr_assert(eq(int, htc_scale_run(s), HTC_OK) && eq(int, htc_scale_report_get(s, &r), HTC_OK));
+        cr_expect(strstr(r.wrong, "a makespan of 100 ticks, where one task has 150") != NULL, "%s", r.wrong);
+        htc_scale_destroy(s);
+    }
+}
+
+/* Three tasks of 100 ticks at once are more than two cores can do. */
+Test(scale, notices_more_work_than_cores_can_do)
+{
+    htc_scale_options o = { .size = sizeof o, .ids = 3, .cores = 2, .event = each_at_its_end };
+    htc_scale_report  r = { .size = sizeof r };
+    htc_scale        *s = NULL;
+    cr_assert(eq(int, htc_scale_create(NULL, &o, &s, NULL), HTC_OK));
+    htc_scale_submit(s, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        htc_scale_start(s, i, 0, 100);
+    cr_assert(eq(int, htc_scale_run(s), HTC_OK) && eq(int, htc_scale_report_get(s, &r), HTC_OK));
+    cr_expect(strstr(r.wrong, "a makespan of 100 ticks, where 2 cores have 300 ticks of work") != NULL, "%s", r.wrong);
     htc_scale_destroy(s);
 }
 

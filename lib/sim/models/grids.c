@@ -226,6 +226,7 @@ static void task_event(grids *m, uint32_t t)
         j->left -= j->part;
         j->work += length;
         m->work += length;
+        m->longest = length > m->longest ? length : m->longest;
         m->by_queue[j->queue].r.work_s += (double)length;
         look_at_cpus(j);
         if (!ok(m, htc_hierarchy_task_done(m->hierarchy, job, x->number, htc__grids_now(m))))

@@ -124,6 +124,7 @@ typedef struct grids {
     uint32_t timers;
     uint64_t begins, ends;             /* sums of ticks of tasks that ran, modulo 2^64 */
     uint64_t work, evicted, moved, held; /* CPU ticks */
+    uint64_t longest;                    /* ticks of the longest task that was done */
     uint64_t carried;                    /* of tasks that were cut for a move: until it is over the hierarchy counts them */
     uint64_t completed, rejected, terminated, failed, moves, handed_in, evictions;
     double   undone;                   /* KFlop of completed jobs that no task did, or that were done twice; relative */

@@ -465,6 +465,8 @@ static void check(const grids *m, htc_sim_grids_report *r)
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "tasks held CPUs for %llu ticks, and the hierarchy counts %llu ns", (unsigned long long)m->held, (unsigned long long)held);
     else if (!(m->undone <= 1e-6 * (double)m->total))
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "of the completed jobs %g of one was not done, or done twice", m->undone);
+    else if (span < m->longest)
+        snprintf(r->scale.wrong, sizeof r->scale.wrong, "a makespan of %llu ticks, where one task has %llu", (unsigned long long)span, (unsigned long long)m->longest);
     else if (span < m->held / m->cpus)
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "a makespan of %llu ticks, where %llu CPUs were held for %llu", (unsigned long long)span, (unsigned long long)m->cpus,
                  (unsigned long long)m->held);

@@ -270,6 +270,18 @@ static const char *wrong_with(const prov *m, const prov_environment *e)
     return NULL;
 }
 
+/* What ran until its environment ended may have had its nodes given to others since: what counts is for how long it was busy. */
+static void check_makespan(const prov *m, htc_scale_report *r)
+{
+    uint64_t span = r->makespan / m->tick_ns;
+    prov_sum busy = 0;
+    for (size_t i = 0; i < m->n; i++)
+        busy += m->environment[i].busy_ticks;
+    if (busy > (prov_sum)m->peak * span)
+        snprintf(r->wrong, sizeof r->wrong, "a makespan of %llu ticks, where jobs ran for %.0f node ticks on at most %llu node%s", (unsigned long long)span, (double)busy,
+                 (unsigned long long)m->peak, htc__plural(m->peak));
+}
+
 static void check(const prov *m, htc_sim_provision_report *r)
 {
     for (size_t i = 0; i < m->n && !r->scale.wrong[0]; i++) {
@@ -279,6 +291,8 @@ static void check(const prov *m, htc_sim_provision_report *r)
     }
     if (!r->scale.wrong[0] && (m->held || m->busy || m->running || (m->options.shared && m->granted != m->returned)))
         snprintf(r->scale.wrong, sizeof r->scale.wrong, "%llu nodes are held in the end, and %llu busy", (unsigned long long)m->held, (unsigned long long)m->busy);
+    if (!r->scale.wrong[0])
+        check_makespan(m, &r->scale);
 }
 
 static double cost_of(const prov *m, const htc_sim_provision_report *r)
