@@ -116,6 +116,16 @@ ends 2 dataflow --nodes 10000 --per-core 100 --memory 10M
 says "10 MiB are allowed"
 ends 2 dataflow --tick 0
 says "sim.tick takes a span from 1 ns"
+printf '<adag name="x">\n<job id="a" name="a" runtime="1"/><job id="b" name="b" runtime="1"/>\n<child ref="b"><parent ref="a"/></child>\n<child ref="a"><parent ref="b"/></child>\n</adag>\n' > "$dir/cycle.dax"
+ends 2 dataflow --shape flow --flow "$dir/cycle.dax"
+says 'cycle.dax:2: "a" waits for "b", "b" for "a"'
+printf '[sim]\nmodel = flow\n[graph]\nshape = flow\nfile = cycle.dax\n' > "$dir/cycle.ini"
+ends 2 run "$dir/cycle.ini"
+says 'cycle.dax:2: "a" waits for "b", "b" for "a"'
+printf '[sim]\nmodel = flow\n[graph]\nshape = flow\nfile = none.dax\n' > "$dir/cycle.ini"
+ends 2 run "$dir/cycle.ini"
+says 'cycle.ini:5: '
+says 'none.dax cannot be read: No such file'
 ends 2 run "$dir/exact.ini" --set graph.length="exponential 1s"
 says "between two bounds"
 echo "study_dataflow: all is well"

@@ -116,13 +116,22 @@ static int take_basis(basis *out, const char *value, htc_error *error)
     return refuse(error, "basis", value, "published, fitted, ours or pilot");
 }
 
-static int take_series(draft *d, const char *key, const char *value, htc_error *error)
+/* A key of the model. */
+static int set_at(const experiment *e, settings *s, uint32_t line, const char *key, const char *value, htc_error *error)
+{
+    if (!settings_set(s, key, value, error))
+        return 0;
+    settings_stands(s, e->file, line);
+    return 1;
+}
+
+static int take_series(draft *d, uint32_t line, const char *key, const char *value, htc_error *error)
 {
     series  *s = d->s;
     size_t   i = (size_t)(s - d->e->series);
     uint64_t to;
     if (strchr(key, '.'))
-        return settings_set(s->settings, key, value, error);
+        return set_at(d->e, s->settings, line, key, value, error);
     if (strcmp(key, "model") == 0)
         return take_model(d->e, s, value, error);
     if (strcmp(key, "command") == 0) {
@@ -182,20 +191,20 @@ static int take_claim(draft *d, const char *key, const char *value, htc_error *e
                                        refuse(error, "[claim.NAME] has no such key", key, "about, value, published, basis, must, unit, why, ours");
 }
 
-static int take(void *ctx, const char *section, const char *key, const char *value, htc_error *error)
+static int take(void *ctx, uint32_t line, const char *section, const char *key, const char *value, htc_error *error)
 {
     draft *d = ctx;
     char   name[256];
     if (!key)
         return begin(d, section, error);
     if (d->s)
-        return take_series(d, key, value, error);
+        return take_series(d, line, key, value, error);
     if (d->c)
         return take_claim(d, key, value, error);
     if (strcmp(d->section, "reproduce") == 0)
         return take_reproduce(d, key, value, error);
     snprintf(name, sizeof name, "%s%s%s", section, section[0] ? "." : "", key);
-    return settings_set(d->e->base, name, value, error);
+    return set_at(d->e, d->e->base, line, name, value, error);
 }
 
 /* ---- when all is read ---- */

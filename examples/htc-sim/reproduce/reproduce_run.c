@@ -160,6 +160,11 @@ static int run_model(const experiment *e, const series *s, const one_run *at, co
     double    value[MEASURES_MAX] = { 0 };
     int good = set && (!s->varies[0] || settings_set(set, s->varies, s->point[at->point], &o->error)) &&
                (run = s->model->open(set, s->seed + at->seed, drawn, &o->error)) && s->model->run(run, NULL, w, &o->error);
+    if (!good && set && !o->error.where[0]) {
+        settings_place(set, &o->error);
+        if (!o->error.line) /* the series says more than the file */
+            o->error.where[0] = '\0';
+    }
     if (good) {
         double begun = o->seconds;
         s->model->outcome(run, o);

@@ -102,7 +102,11 @@ htc_flow *study_flow(const char *file, htc_error *error)
         return flow;
     error->status = HTC_ECONFIG;
     if (!error->text[0])
-        snprintf(error->text, sizeof error->text, "%.200s: %s", file, htc_strerror(status));
+        snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
+    if (error->line)
+        snprintf(error->where, sizeof error->where, "%.140s:%u", file, (unsigned)error->line);
+    else if (!error->where[0])
+        snprintf(error->where, sizeof error->where, "%.150s", file);
     return NULL;
 }
 

@@ -46,7 +46,7 @@ static void begin_section(reading *r, const char *line, size_t n)
         return;
     memcpy(name, line + 1, (size_t)(end - line) - 1);
     name[end - line - 1] = '\0';
-    if (!r->take(r->ctx, name, NULL, NULL, r->error))
+    if (!r->take(r->ctx, r->line, name, NULL, NULL, r->error))
         fail_at(r, r->line);
 }
 
@@ -75,7 +75,7 @@ static char *next_line(char *out, int room, void *ctx)
 static int take(void *ctx, const char *section, const char *key, const char *value)
 {
     reading *r = ctx;
-    if (!r->failed && !r->take(r->ctx, section, key, value, r->error))
+    if (!r->failed && !r->take(r->ctx, r->line, section, key, value, r->error))
         fail_at(r, r->line);
     return 1;
 }
@@ -175,15 +175,24 @@ int ini_is_of_experiment(const char *section)
     return strcmp(section, "reproduce") == 0 || strncmp(section, "series.", 7) == 0 || strncmp(section, "claim.", 6) == 0;
 }
 
-static int set(void *ctx, const char *section, const char *key, const char *value, htc_error *error)
+typedef struct setting_file {
+    settings   *s;
+    const char *file;
+} setting_file;
+
+static int set(void *ctx, uint32_t line, const char *section, const char *key, const char *value, htc_error *error)
 {
-    char name[256];
+    setting_file *f = ctx;
+    char          name[256];
     if (ini_is_of_experiment(section))
         return 1;
     if (!key)
-        return settings_section_begins(ctx, section, error);
+        return settings_section_begins(f->s, section, error);
     snprintf(name, sizeof name, "%s%s%s", section, section[0] ? "." : "", key);
-    return settings_set(ctx, name, value, error);
+    if (!settings_set(f->s, name, value, error))
+        return 0;
+    settings_stands(f->s, f->file, line);
+    return 1;
 }
 
 int ini_read(settings *s, const ini_text *t, htc_error *error)
@@ -191,7 +200,8 @@ int ini_read(settings *s, const ini_text *t, htc_error *error)
     *error = (htc_error){ .status = HTC_ENOMEM, .text = "no memory for the settings" };
     if (!settings_beside(s, t->file))
         return 0;
-    int good = ini_each(t, set, s, error);
+    setting_file f = { s, t->file };
+    int          good = ini_each(t, set, &f, error);
     (void)settings_beside(s, NULL);
     return good;
 }

@@ -12,8 +12,8 @@ ini_text *ini_open(const char *file, htc_error *error); /* -: standard input. NU
 void      ini_close(ini_text *text);                    /* NULL is fine */
 /* The value of a key in a section, before anything is checked. 1; 0: it is not there. */
 int ini_find(const ini_text *text, const char *section, const char *key, char *out, size_t room);
-/* A section begins: key and value are NULL. Or a value is set. 1; 0: error says why, but for where. */
-typedef int (*ini_taker)(void *ctx, const char *section, const char *key, const char *value, htc_error *error);
+/* A section begins at this line: key and value are NULL. Or a value is set. 1; 0: error says why, but for where. */
+typedef int (*ini_taker)(void *ctx, uint32_t line, const char *section, const char *key, const char *value, htc_error *error);
 /* All of it in its order, until the first mistake. 1; 0: the error has FILE:LINE in where, why and the next step. */
 int ini_each(const ini_text *text, ini_taker taker, void *ctx, htc_error *error);
 /* [reproduce], [series.NAME] and [claim.NAME]: of what is compared, not of a run. */

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,16 @@
 #define NAME_MAX_LEN 96
 
 typedef struct item {
-    char *name, *value;
+    char    *name, *value;
+    char    *file; /* NULL: of the command line */
+    uint32_t line;
 } item;
 
 struct settings {
     const setting *table;
     item          *items;
     size_t         n, room;
+    size_t         last; /* which was set last */
     char         **sections; /* "user.ada" */
     size_t         n_sections;
     char          *folder; /* with its slash; NULL: none */
@@ -126,6 +130,7 @@ void settings_destroy(settings *s)
     for (size_t i = 0; i < s->n; i++) {
         free(s->items[i].name);
         free(s->items[i].value);
+        free(s->items[i].file);
     }
     free(s->folder);
     for (size_t i = 0; i < s->n_sections; i++)
@@ -176,7 +181,10 @@ static int add(settings *s, const char *name, const char *value)
         return 0;
     if (found) {
         free(found->value);
+        free(found->file);
         found->value = copy;
+        found->file = NULL;
+        s->last = (size_t)(found - s->items);
         return 1;
     }
     if (s->n == s->room) {
@@ -187,12 +195,12 @@ static int add(settings *s, const char *name, const char *value)
         }
         s->items = more;
     }
-    s->items[s->n] = (item){ strdup(name), copy };
+    s->items[s->n] = (item){ .name = strdup(name), .value = copy };
     if (!s->items[s->n].name) {
         free(copy);
         return 0;
     }
-    s->n++;
+    s->last = s->n++;
     return note_section(s, name, (size_t)(strrchr(name, '.') - name));
 }
 
@@ -248,6 +256,72 @@ int settings_set(settings *s, const char *name, const char *value, htc_error *er
     return add(s, name, value) || no_memory(error);
 }
 
+/* ---- where they stand ---- */
+
+void settings_stands(settings *s, const char *file, uint32_t line)
+{
+    item *i = s->n ? &s->items[s->last] : NULL;
+    if (!i)
+        return;
+    free(i->file);
+    i->file = strdup(file); /* without memory it is not known */
+    i->line = line;
+}
+
+static int goes_on(const char *text)
+{
+    return isalnum((unsigned char)*text) || *text == '_' || (*text == '.' && isalnum((unsigned char)text[1]));
+}
+
+/* Where the text has this name as a whole; NULL: it does not. */
+static const char *names(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at++)
+        if ((at == text || !strchr("._", at[-1])) && (at == text || !isalnum((unsigned char)at[-1])) && !goes_on(at + n))
+            return at;
+    return NULL;
+}
+
+/* Its key, or the section that it stands in, if that has a name. */
+static const char *names_item(const char *text, const item *i)
+{
+    char        section[NAME_MAX_LEN + 1];
+    const char *at = names(text, i->name), *dot = strrchr(i->name, '.');
+    snprintf(section, sizeof section, "%.*s", (int)(dot ? dot - i->name : 0), i->name);
+    return at || !strchr(section, '.') ? at : names(text, section);
+}
+
+static const item *first_named(const settings *s, const char *text)
+{
+    const item *first = NULL;
+    const char *least = NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        const char *at = s->items[i].file ? names_item(text, &s->items[i]) : NULL;
+        if (at && (!least || at < least)) {
+            least = at;
+            first = &s->items[i];
+        }
+    }
+    return first;
+}
+
+void settings_place(const settings *s, htc_error *e)
+{
+    const item *i = first_named(s, e->text), *of_file = NULL;
+    if (e->where[0] || (e->status != HTC_ECONFIG && e->status != HTC_EINVAL && e->status != HTC_ETOOBIG && e->status != HTC_ENOFIT))
+        return;
+    i = i ? i : first_named(s, e->hint);
+    for (size_t k = 0; k < s->n && !of_file; k++)
+        of_file = s->items[k].file ? &s->items[k] : NULL;
+    if (i)
+        e->line = i->line;
+    if (i)
+        snprintf(e->where, sizeof e->where, "%.140s:%u", i->file, (unsigned)i->line);
+    else if (of_file)
+        snprintf(e->where, sizeof e->where, "%.150s", of_file->file);
+}
+
 /* As far as there is room. */
 static void list_sections(const settings *s, char *out, size_t room)
 {
@@ -285,7 +359,8 @@ settings *settings_copy(const settings *s)
     for (size_t i = 0; good && i < s->n_sections; i++)
         good = note_section(copy, s->sections[i], strlen(s->sections[i]));
     for (size_t i = 0; good && i < s->n; i++)
-        good = add(copy, s->items[i].name, s->items[i].value);
+        if ((good = add(copy, s->items[i].name, s->items[i].value)) && s->items[i].file)
+            settings_stands(copy, s->items[i].file, s->items[i].line);
     if (good)
         return copy;
     settings_destroy(copy);

@@ -30,6 +30,13 @@ int settings_beside(settings *s, const char *file);
 /* The last one holds. 1; 0: why stands in error, with the next step in hint; where is the caller's. */
 int settings_set(settings *s, const char *name, const char *value, htc_error *error);
 
+/* What was set last stands there, FILE:LINE; else it is of the command line. */
+void settings_stands(settings *s, const char *file, uint32_t line);
+
+/* Values that contradict each other, or that a model refuses: if the error does not say where, it is said where the first key stands that it names, else which
+ * file they are of. Nothing, if they are of the command line. */
+void settings_place(const settings *s, htc_error *error);
+
 /* A section begins: one with a name is there, though nothing is set in it. 1; 0 as above. */
 int settings_section_begins(settings *s, const char *section, htc_error *error);
 

@@ -97,6 +97,8 @@ static int run_part(const study *y, const char *resume, void **run, watch *w, ht
     checkpoint_close(&from);
     checkpoint_close(&to);
     settings_destroy(same);
+    if (!good)
+        settings_place(y->base, e);
     return good;
 }
 
@@ -168,6 +170,8 @@ static void run_one(const void *ctx, uint64_t index, watch *w, outcome *o)
     char         suffix[32];
     if (!study_settings(y, combination, &s, &o->error) || !(run = open_run(y, s, y->seed + index % y->seeds, draws, &o->error)) || !m->run(run, NULL, w, &o->error)) {
         o->failed = 1;
+        if (s)
+            settings_place(s, &o->error);
     } else {
         *o = study_outcome(y, run);
         snprintf(suffix, sizeof suffix, "-%zu", combination + 1);

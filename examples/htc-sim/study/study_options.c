@@ -169,24 +169,29 @@ static int check_measures(const study *y, const char *list)
 }
 
 typedef struct costs {
-    study *study;
-    int    found;
+    study      *study;
+    const char *file;
+    int         found;
 } costs;
 
 /* KEY = VALUE of the section with the model's name. */
-static int take_cost(void *ctx, const char *section, const char *key, const char *value, htc_error *error)
+static int take_cost(void *ctx, uint32_t line, const char *section, const char *key, const char *value, htc_error *error)
 {
     costs *c = ctx;
     if (strcmp(section, c->study->model->name) != 0)
         return 1;
     c->found = 1;
-    return !key || settings_set(c->study->base, key, value, error);
+    if (key && !settings_set(c->study->base, key, value, error))
+        return 0;
+    if (key)
+        settings_stands(c->study->base, c->file, line);
+    return 1;
 }
 
 static int take_costs(study *y, const char *file)
 {
     htc_error e;
-    costs     c = { y, 0 };
+    costs     c = { y, file, 0 };
     ini_text *text = ini_open(file, &e);
     int       good = text && ini_each(text, take_cost, &c, &e);
     ini_close(text);
