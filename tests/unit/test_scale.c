@@ -6,6 +6,7 @@
 #include "property.h"
 
 #include "htcsched/sim_scale.h"
+#include "sim/scale/draw.h"
 
 /* ---- a farm of cores that works off a bag ---- */
 
@@ -75,9 +76,9 @@ Test(scale, runs_a_farm)
 Test(scale, is_the_same_run_everywhere)
 {
     static const uint64_t expected[] = { UINT64_C(8691813026658863847), UINT64_C(9452088933430891038), UINT64_C(7816921602452015672), UINT64_C(3369571073790777529),
-                                         UINT64_C(8742464544805946393), UINT64_C(18162725383130823989) };
-    for (uint32_t kind = HTC_SCALE_CONSTANT; kind <= HTC_SCALE_MTC_SUBSECOND; kind++) {
-        farm             f = { .law = { kind, 0, 4e9, kind == HTC_SCALE_UNIFORM || kind == HTC_SCALE_LOGNORMAL ? 0.5 : 0 }, .tasks = 20000 };
+                                         UINT64_C(8742464544805946393), UINT64_C(18162725383130823989), UINT64_C(14184745815461994) };
+    for (uint32_t kind = HTC_SCALE_CONSTANT; kind <= HTC_SCALE_GAMMA; kind++) {
+        farm             f = { .law = { kind, 0, 4e9, kind == HTC_SCALE_UNIFORM || kind == HTC_SCALE_LOGNORMAL || kind == HTC_SCALE_GAMMA ? 0.5 : 0 }, .tasks = 20000 };
         htc_scale_report r = farm_run(&f, 300);
         cr_expect(eq(str, r.wrong, ""));
         cr_expect(eq(u64, r.hash, expected[kind]), "kind %u", (unsigned)kind);
@@ -306,9 +307,11 @@ Test(scale, refuses_wrong_use)
     htc_scale_destroy(NULL);
     cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_UNIFORM, 0, 5, 1.5 }), HTC_EINVAL));
     cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_LOGNORMAL, 0, 5, 1.5 }), HTC_OK));
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_GAMMA, 0, 5, 10 }), HTC_OK));
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_GAMMA, 0, 5, 10.5 }), HTC_EINVAL));
     cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_MTC, 0, 5, 0 }), HTC_OK));
     cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_MTC, 0, 5, 1 }), HTC_EINVAL));
-    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_MTC_SUBSECOND + 1, 0, 5, 0 }), HTC_EINVAL));
+    cr_expect(eq(int, htc_scale_law_check(&(htc_scale_law){ HTC_SCALE_GAMMA + 1, 0, 5, 0 }), HTC_EINVAL));
 }
 
 Test(scale, ends_without_memory)
@@ -333,7 +336,9 @@ Test(scale, lengths_have_their_mean_and_spread)
         double        cv;
     } cases[] = { { { HTC_SCALE_CONSTANT, 0, 5e9, 0 }, 0 },         { { HTC_SCALE_UNIFORM, 0, 5e9, 1 }, 0.57735 },
                   { { HTC_SCALE_EXPONENTIAL, 0, 5e9, 0 }, 1 },      { { HTC_SCALE_LOGNORMAL, 0, 5e9, 0.3 }, 0.3 },
-                  { { HTC_SCALE_LOGNORMAL, 0, 5e9, 0.8 }, 0.8 } };
+                  { { HTC_SCALE_LOGNORMAL, 0, 5e9, 0.8 }, 0.8 },    { { HTC_SCALE_GAMMA, 0, 5e9, 0.005 }, 0.005 },
+                  { { HTC_SCALE_GAMMA, 0, 5e9, 0.3 }, 0.3 },        { { HTC_SCALE_GAMMA, 0, 5e9, 1 }, 1 },
+                  { { HTC_SCALE_GAMMA, 0, 5e9, 2 }, 2 },            { { HTC_SCALE_GAMMA, 0, 5e9, 0 }, 0 } };
     htc_scale_options o = { .size = sizeof o, .ids = 1, .event = early, .tick_ns = HTC_US };
     htc_scale        *s = NULL;
     const int         n = 100000;
@@ -350,6 +355,34 @@ Test(scale, lengths_have_their_mean_and_spread)
         cr_expect(fabs(cv - cases[k].cv) < 0.03, "case %zu: cv %g", k, cv);
     }
     htc_scale_destroy(s);
+}
+
+/* With shapes that are whole numbers n the distribution function is 1 - e^-x (1 + x + ... + x^(n - 1) / (n - 1)!), with 1 / 2 it is erf(sqrt(x)); the third moment is
+ * (1 + cv^2) (1 + 2 cv^2). The numbers that are drawn are spread evenly, from the least to the largest: lengths grow with them. */
+Test(scale, gamma_lengths_have_the_distribution)
+{
+    static const double shapes[] = { 0.01, 0.5, 1, 2, 5, 40, 400 };
+    const int           n = 20000;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        double            shape = shapes[k], cv = sqrt(1 / shape), last = -1, sum = 0, squares = 0, cubes = 0;
+        htc__scale_drawer d = htc__scale_drawer_of(&(htc_scale_law){ HTC_SCALE_GAMMA, 0, 1e12, cv }, 1);
+        for (int i = 0; i < n; i++) {
+            double p = (i + 0.5) / n, x = (double)htc__scale_drawer_ticks(&d, (uint64_t)(p * 0x1p64)) / 1e12, at = x * shape, term = 1, all = 1;
+            for (int j = 1; j < shape; j++)
+                all += term *= at / j;
+            double found = shape == 0.5 ? erf(sqrt(at)) : 1 - exp(-at) * all;
+            cr_assert(x >= last && (shape < 0.5 || fabs(found - p) < 1e-7), "shape %g: %.12g of the lengths are below %.12g", shape, found, x);
+            last = x;
+            sum += x;
+            squares += x * x;
+            cubes += x * x * x;
+        }
+        double v = cv * cv, off = shape < 0.5 ? 0.05 : 0.005; /* what lies beyond the last of so many */
+        cr_expect(fabs(sum / n - 1) < off && fabs(squares / n / (1 + v) - 1) < 2 * off && fabs(cubes / n / (1 + v) / (1 + 2 * v) - 1) < 4 * off,
+                  "shape %g: moments %g, %g and %g", shape, sum / n, squares / n, cubes / n);
+        double least = (double)htc__scale_drawer_ticks(&d, 0), most = (double)htc__scale_drawer_ticks(&d, UINT64_MAX);
+        cr_expect(least <= 1e12 && most >= last * 1e12 && most < 1e12 * (1 + 40 * v + 10 * cv), "shape %g: from %g to %g", shape, least, most);
+    }
 }
 
 /* The published numbers of the trace, and those of its tasks below a second: 10^6 draws. */

@@ -43,8 +43,9 @@ Test(study, reads_laws)
         double      mean_s, spread;
     } laws[] = { { "760s", HTC_SCALE_CONSTANT, 760, 0 },     { "1s..3s", HTC_SCALE_UNIFORM, 2, 0.5 },          { "0..2", HTC_SCALE_UNIFORM, 1, 1 },
                  { "exponential 10min", HTC_SCALE_EXPONENTIAL, 600, 0 }, { "lognormal 760s 0.3", HTC_SCALE_LOGNORMAL, 760, 0.3 },
+                 { "gamma 5s 0.5", HTC_SCALE_GAMMA, 5, 0.5 },
                  { "mtc", HTC_SCALE_MTC, 95.2, 0 }, { "mtc 10s", HTC_SCALE_MTC, 10, 0 }, { "mtc-subsecond", HTC_SCALE_MTC_SUBSECOND, 0.34399, 0 } };
-    static const char *const no_law[] = { "", "normal 5s", "lognormal 5s", "lognormal 5s 11", "lognormal 5s -1", "lognormal 5s 1 2", "exponential", "exponential 5s 1", "3s..1s", "1s..", "..2s", "5s 6s", "mtc 1 2", "mtcs", "mtc x" };
+    static const char *const no_law[] = { "", "normal 5s", "lognormal 5s", "lognormal 5s 11", "lognormal 5s -1", "lognormal 5s 1 2", "gamma 5s", "gamma 5s 11", "gamma 5s 1 2", "exponential", "exponential 5s 1", "3s..1s", "1s..", "..2s", "5s 6s", "mtc 1 2", "mtcs", "mtc x" };
     htc_scale_law            law;
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++)
         cr_expect(value_law(laws[i].text, &law) && law.kind == laws[i].kind && fabs(law.mean_ns / 1e9 - laws[i].mean_s) < 1e-9 && fabs(law.spread - laws[i].spread) < 1e-9, "%s",

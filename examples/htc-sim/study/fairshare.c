@@ -8,6 +8,7 @@
 #include "../policies.h"
 #include "arrivals.h"
 #include "course.h"
+#include "values.h"
 
 /* ---- its settings ---- */
 
@@ -38,8 +39,8 @@ static const setting table[] = {
     { "cluster.*.hold_rate", SET_REAL, "0", 0, 1, "a number from 0 to 1" },
     { "cluster.*.life", SET_SPAN, "0", 0, 0, "a span; 0: without end" },
     { "cluster.*.others", SET_COUNT, "0", 0, 1073741824, "a number from 0 to 1073741824" },
-    { "cluster.*.others_gap", SET_LAW, "0", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
-    { "cluster.*.others_length", SET_LAW, "1h", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "cluster.*.others_gap", SET_LAW, "0", 0, 0, LAW_WORDS },
+    { "cluster.*.others_length", SET_LAW, "1h", 0, 0, LAW_WORDS },
     { "db.mode", SET_CHOICE, "off", 0, 0, "off|on|batch" }, /* in the order of htc_sim_fairshare_records */
     { "db.record", SET_SPAN, "29ms", 0, 0, "a span" },
     { "db.sync", SET_SPAN, "5ms", 0, 0, "a span" },
@@ -67,7 +68,7 @@ static const setting table[] = {
     { "job.*.tasks", SET_COUNT, "1000", 1, 1e12, "a number from 1 to 10^12" },
     { "job.*.length", SET_LAW, "60s", 0, 0, LAW_WORDS },
     { "job.*.arrival", SET_SPAN, "0", 0, 0, "a span" },
-    { "job.*.gap", SET_LAW, "0", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "job.*.gap", SET_LAW, "0", 0, 0, LAW_WORDS },
     { NULL, 0, NULL, 0, 0, NULL },
 };
 

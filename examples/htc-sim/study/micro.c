@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "values.h"
+
 const char *const micro_outputs[] = { "local", "shared" };
 const char *const micro_systems[] = { "batch", "db", "nodb", "baseline" };
 enum { BATCH, DB, NODB, BASELINE };
@@ -16,7 +18,7 @@ static const setting table[] = {
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "micro.system", SET_CHOICE, "batch", 0, 0, "batch|db|nodb|baseline" }, /* in the order of micro_systems */
     { "micro.tasks", SET_COUNT, "4000", 1, 1e12, "a number from 1 to 10^12" },
-    { "micro.length", SET_LAW, "10s", 0, 0, "SPAN, A..B, exponential SPAN or lognormal SPAN CV" },
+    { "micro.length", SET_LAW, "10s", 0, 0, LAW_WORDS },
     { "micro.cores", SET_COUNT, "300", 1, 1073741824, "a number from 1 to 1073741824" },
     { "micro.output", SET_CHOICE, "local", 0, 0, "local|shared" }, /* in the order of micro_outputs */
     { "shared.write", SET_SPAN, "10ms", 0, 0, "a span" },

@@ -125,8 +125,9 @@ int value_law(const char *text, htc_scale_law *out)
         if (!value_span(first, &a) || !value_span(second, &b) || a > b)
             return 0;
         law = (htc_scale_law){ HTC_SCALE_UNIFORM, 0, ((double)a + (double)b) / 2, b ? ((double)b - (double)a) / ((double)a + (double)b) : 0 };
-    } else if (sscanf(text, "%15s %31s %lf %c", kind, first, &cv, &end) == 3 && strcmp(kind, "lognormal") == 0 && value_span(first, &a)) {
-        law = (htc_scale_law){ HTC_SCALE_LOGNORMAL, 0, (double)a, cv };
+    } else if (sscanf(text, "%15s %31s %lf %c", kind, first, &cv, &end) == 3 && (strcmp(kind, "lognormal") == 0 || strcmp(kind, "gamma") == 0) &&
+               value_span(first, &a)) {
+        law = (htc_scale_law){ kind[0] == 'l' ? HTC_SCALE_LOGNORMAL : HTC_SCALE_GAMMA, 0, (double)a, cv };
     } else if (sscanf(text, "%15s %31s %c", kind, first, &end) == 2 && strcmp(kind, "exponential") == 0 && value_span(first, &a)) {
         law = (htc_scale_law){ HTC_SCALE_EXPONENTIAL, 0, (double)a, 0 };
     } else if (value_span(text, &a)) {

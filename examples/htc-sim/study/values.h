@@ -12,6 +12,6 @@ int value_span(const char *text, htc_ns *out);                  /* seconds, or 2
 int value_law(const char *text, htc_scale_law *out);            /* as LAW_WORDS have it */
 size_t value_distance(const char *a, const char *b); /* how many letters two words differ by */
 
-#define LAW_WORDS "SPAN, A..B, exponential SPAN, lognormal SPAN CV, mtc [SPAN] or mtc-subsecond [SPAN]"
+#define LAW_WORDS "SPAN, A..B, exponential SPAN, lognormal SPAN CV, gamma SPAN CV, mtc [SPAN] or mtc-subsecond [SPAN]"
 
 #endif

@@ -30,7 +30,7 @@ static inline uint64_t htc__scale_draw(uint64_t stream_state, uint64_t counter)
 /* A law for one tick, with what does not change from draw to draw. */
 typedef struct htc__scale_drawer {
     uint32_t kind;
-    double   a, b; /* in ticks; lognormal: mean and deviation of the logarithm; of the table: ticks for its unit */
+    double   a, b; /* in ticks; lognormal: mean and deviation of the logarithm; of the table: ticks for its unit; Gamma: its scale, and the coefficient of variation */
 } htc__scale_drawer;
 
 htc__scale_drawer htc__scale_drawer_of(const htc_scale_law *law, htc_ns tick_ns);
