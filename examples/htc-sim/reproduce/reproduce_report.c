@@ -48,7 +48,7 @@ static void head(const reproduction *r, FILE *out)
             "# Published figures beside ours\n\n"
             "`htc-sim reproduce%s --report FILE` has written this page: do not edit it. Each experiment is a file in `examples/sim`, which has the\n"
             "published values, what is claimed of them, and how much they may differ: that was fixed beforehand, as the paper's own validation error, or\n"
-            "10 %% and the order where it has none. `htc-sim reproduce NAME` runs one of them.\n\n"
+            "what the description of the experiment allows, or 10 %% and the order. `htc-sim reproduce NAME` runs one of them.\n\n"
             "*Fitted*: a parameter of the model was made from the published value, so that nothing is shown where both agree. *Ours*: the paper has\n"
             "words or nothing, and the number is our reading of them, a bound of our own, or another form of ours. *Pilot*: the paper draws a curve without\n"
             "numbers, or gives the rule alone, and the number was calculated beforehand from its rules and data. Neither is a published value, though both\n"
