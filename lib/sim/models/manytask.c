@@ -77,7 +77,6 @@ static void chief_event(many *m, uint32_t chief, uint64_t what)
 
 static inline void happen(many *m, uint32_t id)
 {
-    htc__many_look_ahead(m);
     if (id < m->nodes * MANY_NODE_IDS) {
         node_event(m, id / MANY_NODE_IDS, id % MANY_NODE_IDS);
         return;
@@ -95,11 +94,30 @@ void htc__many_event(htc_scale *scale, void *ctx, uint32_t id)
     happen(ctx, id);
 }
 
+void htc__many_soon(const void *ctx, uint32_t id)
+{
+    htc__many_fetch(ctx, id);
+}
+
+/* The neighbours of a node in its list of the central dispatcher: when it leaves they are linked to each other. */
+void htc__many_next(const void *ctx, uint32_t id)
+{
+    const many *m = ctx;
+    if (id >= m->nodes * MANY_NODE_IDS)
+        return;
+    const many_seat *s = &m->seat[id / MANY_NODE_IDS];
+    if (s->before != MANY_NONE)
+        __builtin_prefetch(&m->seat[s->before], 1);
+    if (s->next != MANY_NONE)
+        __builtin_prefetch(&m->seat[s->next], 1);
+}
+
 void htc__many_grid_event(htc_scale *scale, void *ctx, uint32_t id)
 {
     many *m = ctx;
     m += scale - m->scale; /* parts of the engine, and grids or their parts, have the same order */
     m->at = scale->now << scale->id_bits | id;
+    htc__many_look_ahead(m);
     happen(m, (uint32_t)(id - m->first_id));
 }
 

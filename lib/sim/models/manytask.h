@@ -251,6 +251,8 @@ static inline int htc__many_is_other(const many *m)
 }
 
 void htc__many_event(htc_scale *scale, void *ctx, uint32_t id);
+void htc__many_soon(const void *ctx, uint32_t id); /* of one grid alone, as next */
+void htc__many_next(const void *ctx, uint32_t id);
 void htc__many_grid_event(htc_scale *scale, void *ctx, uint32_t id); /* of several grids */
 void htc__many_begin(many *m);
 

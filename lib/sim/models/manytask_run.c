@@ -234,6 +234,8 @@ static uint64_t cores_of_a_part(const many *m)
     return most;
 }
 
+#define FAR_NODES 8192 /* so many are not in the processor's own cache */
+
 static htc_scale_options engine_of(many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
@@ -246,9 +248,11 @@ static htc_scale_options engine_of(many *m)
         events += m->nodes * (PER_NODE + (o->nudge_ns ? HTC_STEAL_NUDGES_MAX : 0));
     else
         events += m->chiefs * 3 + (m->chiefs > 1 && o->dispatch_ns < o->tick_ns ? o->tasks : (uint64_t)(m->chiefs > 1) * m->chiefs * (1 + o->latency_ns / (o->dispatch_ns + 1)) * 2);
+    int has_seats = !htc__many_is_other(m) && !is_queued(m), in_parts = o->grids > 1 || o->parts > 1, looks = !in_parts && (!has_seats || m->nodes >= FAR_NODES);
     return (htc_scale_options){ .size = sizeof(htc_scale_options), .seed = o->seed, .ids = m->ids * o->grids, .part_ids = o->grids > 1 ? m->ids : 0, .window_ns = window_of(m),
                                 .events_max = smaller(events, UINT32_MAX - 1), .cores = m->cores * o->grids, .tick_ns = o->tick_ns, .tasks = o->tasks * o->grids,
-                                .event = o->grids > 1 || o->parts > 1 ? htc__many_grid_event : htc__many_event, .ctx = m, .host = o->host };
+                                .event = in_parts ? htc__many_grid_event : htc__many_event,
+                                .soon = looks ? htc__many_soon : NULL, .next = looks && has_seats ? htc__many_next : NULL, .ctx = m, .host = o->host };
 }
 
 uint32_t htc__many_cores_max(const many *m)
