@@ -190,7 +190,7 @@ static htc_status take_batch(joining *j)
                                      .hold_rate = c.emu_hold_rate, .fail = c.emu_fail, .seed = c.emu_seed };
     j->batch = (htc_gateway_host_batch){ .size = sizeof j->batch, .system = system, .words = c.options, .hosts = c.hosts[0] ? c.hosts : NULL, .credentials = c.credentials, .cores = c.cores,
                                          .steps = c.steps, .submits_per_s = c.submits_per_s, .time_ns = c.time_ns, .drain_ns = c.drain_ns, .period_ns = c.period_ns,
-                                         .running_max = c.running_max, .queued_max = c.queued_max, .emu_cores = j->slots, .emu = &j->emu };
+                                         .running_max = c.running_max, .queued_max = c.queued_max, .emu_cores = j->slots, .emu = &j->emu, .jobcomp = c.jobcomp };
     return HTC_OK;
 }
 

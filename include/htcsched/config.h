@@ -183,6 +183,7 @@ typedef struct htc_config_batch {
     double      emu_fail;       /**< probability that an agent's start fails */
     uint64_t    emu_seed;       /**< of these */
     const char *credentials;    /**< the file of the site's credentials, or "". Since: 0.2 */
+    const char *jobcomp;        /**< "slurm": the file of ended jobs that it keeps, or "". Since: 0.2 */
 } htc_config_batch;
 
 /**

@@ -55,6 +55,7 @@ typedef struct htc_gateway_host_batch {
     const htc_gateway_host_emu *emu; /**< "emu": NULL: every default */
     const char *credentials; /**< a file that says as whom agents are started (htc.ini(5), site.NAME.credentials), which others must not be able to read;
                                   NULL, "": as ssh and the batch system have it. Since: 0.2 */
+    const char *jobcomp;     /**< "slurm": the file of JobCompLoc, whose new lines are read at each look; NULL, "": none. Since: 0.2 */
 } htc_gateway_host_batch;
 
 /** Where things are. */

@@ -5,9 +5,10 @@ usage: batch_fake.py serve slurm|sge DIR CORES     runs the queue in the foregro
        batch_fake.py install slurm|sge DIR BIN     makes the commands in the folder BIN
 
 Files in DIR change how it behaves, as long as they are there: away (commands fail), nonsense (they print something else), forgets (nothing is listed),
-closed (nothing begins), hold (what is submitted is held), full (nothing is accepted any more), down (the node is: what runs has ended, and nothing begins). DIR/calls
-has a line for each command that was run."""
-import fcntl, json, os, signal, subprocess, sys, time
+closed (nothing begins), hold (what is submitted is held), full (nothing is accepted any more), down (the node is: what runs has ended, and nothing begins), prolog (what
+begins ends at once, without our script), short (Slurm does not list what has ended). DIR/calls has a line for each command that was run, DIR/jobcomp one for each job
+of Slurm that has ended."""
+import fcntl, getpass, json, os, signal, subprocess, sys, time
 
 
 def jobs_of(where):
@@ -27,6 +28,15 @@ def write(where, job):
     with open(path + '.new', 'w') as f:
         json.dump(job, f)
     os.rename(path + '.new', path)
+
+
+def ended(system, where, job, state, how):
+    job['state'] = state
+    write(where, job)
+    if system == 'slurm':
+        with open(os.path.join(where, 'jobcomp'), 'a') as f:
+            f.write('JobId=%d UserId=%s(%d) GroupId=g(0) Name=%s JobState=%s Partition=all WorkDir=/ Cluster=fake ArrayJobId=%d ArrayTaskId=%d DerivedExitCode=0:0 ExitCode=%s \n'
+                    % (job['job'] * 1000 + job['index'], getpass.getuser(), os.getuid(), job['name'], how[0], job['job'], job['index'], how[1]))
 
 
 class Locked:
@@ -53,25 +63,23 @@ def serve(system, where, cores):
             for job in jobs_of(where):
                 key = (job['job'], job['index'])
                 if job['state'] == 'runs' and key in running and running[key].poll() is not None:
-                    job['state'] = 'ended'
+                    ended(system, where, job, 'ended', ('COMPLETED', '0:0'))
                     del running[key]
-                    write(where, job)
                 elif job['state'] == 'cancelled' and key in running:
                     if running[key].poll() is None:
                         os.killpg(running[key].pid, signal.SIGKILL)
                     running[key].wait()
                     del running[key]
-                    job['state'] = 'ended'
-                    write(where, job)
+                    ended(system, where, job, 'ended', ('CANCELLED', '0:15'))
                 elif job['state'] == 'cancelled':
-                    job['state'] = 'ended'
-                    write(where, job)
+                    ended(system, where, job, 'ended', ('CANCELLED', '0:0'))
                 elif job['state'] == 'runs' and key in running and has(where, 'down'):
                     os.killpg(running[key].pid, signal.SIGKILL)
                     running[key].wait()
                     del running[key]
-                    job['state'] = 'failed'
-                    write(where, job)
+                    ended(system, where, job, 'failed', ('NODE_FAIL', '0:0'))
+                elif job['state'] == 'waits' and has(where, 'prolog'):
+                    ended(system, where, job, 'failed', ('FAILED', '7:0'))
                 elif job['state'] == 'waits' and len(running) < cores and not has(where, 'closed') and not has(where, 'down'):
                     out = open(job['out'], 'wb')
                     variable = 'SLURM_ARRAY_TASK_ID' if system == 'slurm' else 'SGE_TASK_ID'
@@ -115,6 +123,8 @@ def listing(system, where):
     jobs = [] if has(where, 'forgets') else jobs_of(where)
     if system == 'slurm':
         for j in jobs:
+            if has(where, 'short') and j['state'] in ('ended', 'failed'):
+                continue
             print('%d_%d|%s|%s|UNLIMITED|%s' % (j['job'], j['index'], shown[j['state']][0], j['name'], shown[j['state']][1]))
         return
     print("<?xml version='1.0'?>\n<job_info>\n<queue_info>")

@@ -37,6 +37,7 @@ relaunch_backoff_s = 0.5
 adapter = slurm
 cores = 4
 period_s = 0.3
+jobcomp = $top/slurm.batch/jobcomp
 [site.sge]
 adapter = sge
 cores = 4
@@ -97,6 +98,17 @@ fake) rm "$top/slurm.batch/down" ;;
 real) for n in $(sinfo -h -o %n); do scontrol update nodename="$n" state=resume 2> /dev/null; done ;;
 esac
 soon busy_at slurm || fail "nothing is submitted when the node is back: $("${H[@]}" sites)"
+
+# --- "a job that the batch system does not list any more": why it has ended is known from its records ---
+if [ "$kind" = fake ]; then
+    touch "$top"/slurm.batch/{short,prolog}
+    # shellcheck disable=SC2046
+    scancel --quiet $(our_jobs slurm)
+    says_why() { [[ $(reason_of slurm) == *'FAILED, exit code 7'* ]]; }
+    soon says_why || fail "it does not say why agents end: $("${H[@]}" sites)"
+    rm "$top/slurm.batch/prolog"
+    soon busy_at slurm || fail "it is not tried again: $("${H[@]}" sites)"
+fi
 
 # --- "queue full": submissions are refused; the site pauses with that reason, and is tried again by itself ---
 case $kind in

@@ -383,7 +383,7 @@ Test(config, agents_are_jobs_of_a_site)
     htc_config_site  site = { .size = sizeof site };
     htc_config_batch b = { .size = sizeof b };
     const char      *text = "[server]\njoin = h:1\n[db]\njoin = h:2\n[site.local]\ncores = 1\n[site.big]\nadapter = slurm\ncores = 300\nspeed = 2\norg = KISTI\ntype = SUN\nos = CentOS\n"
-                            "batch_steps = 100\nmax_submit_per_s = 3\ntime_s = 7200\ndrain_s = 60\nrunning_max = 250\nqueued_max = 20\nagent_cores = 4\ndir = /shared/x\n"
+                            "batch_steps = 100\nmax_submit_per_s = 3\ntime_s = 7200\ndrain_s = 60\nrunning_max = 250\nqueued_max = 20\njobcomp = /var/log/jobcomp\nagent_cores = 4\ndir = /shared/x\n"
                             "options = --partition long\n[emu]\nclusters = a:3, b:4\ncluster_metric = queue\nservice_s = 0.25\n[batch]\nsystem = sge\n";
     htc_error        e = { .status = 0 };
     cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\nadapter = emu\n"), NULL, &c, &e), HTC_ECONFIG));
@@ -410,6 +410,7 @@ Test(config, agents_are_jobs_of_a_site)
     cr_expect(eq(u32, b.submits_per_s, 3));
     cr_expect(eq(u32, b.running_max, 250));
     cr_expect(eq(u32, b.queued_max, 20));
+    cr_expect(eq(str, (char *)b.jobcomp, "/var/log/jobcomp"));
     cr_expect(eq(u64, b.time_ns, 7200 * HTC_SECOND));
     cr_expect(eq(u64, b.drain_ns, 60 * HTC_SECOND));
     cr_expect(eq(u64, b.period_ns, 6 * HTC_SECOND));

@@ -237,6 +237,49 @@ Test(gateway_joined, a_launch_that_fails_pauses_the_site)
     books();
 }
 
+static void few_losses(htc_gateway_options *o)
+{
+    sites(o);
+    o->max_lost = 1;
+}
+
+/* An agent that has registered is ended by its batch system: its host says why, and so does the task that ran there. */
+Test(gateway_joined, why_an_agent_was_ended_is_told_of_its_task)
+{
+    uint32_t    slots;
+    uint64_t    before = 0;
+    char        user[64];
+    htc_attempt at;
+    htc_buf     b;
+    rig_kill(&r);
+    r.change = few_losses;
+    rig_start(&r);
+    far_host *h = join("far", 1);
+    submit(operator_peer(), "olga", SWEEP(2));
+    htc_buf_init(&b, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        rig_pass(&r, HTC_SECOND);
+        say_hello(h);
+        uint64_t agent = asked(h, &slots, user);
+        cr_assert(agent > before, "none is launched in its place");
+        before = agent;
+        launched(h, agent);
+        hand a = register_on(agent, "far", 1);
+        cr_assert(eq(u32, pull(&a, &at), HTC_GRANT_TASKS));
+        htc_buf_clear(&b);
+        htc_joined_launched_write(&b, agent, HTC_EREFUSED, htc_bytes_of("TIMEOUT, signal 9"));
+        rig_say(&r, h->peer, &b);
+        h->m.count = 0;
+        say_hello(h);
+    }
+    htc_buf_free(&b);
+    json_t *answer = rig_ask(&r, operator_peer(), "{\"op\":\"results\",\"id\":1}"), *one = json_array_get(json_object_get(answer, "results"), 0);
+    cr_assert(one != NULL);
+    cr_expect(eq(str, (char *)json_string_value(json_object_get(one, "reason")), "lost 2 times, the last time because its process has ended: TIMEOUT, signal 9"));
+    json_decref(answer);
+    books();
+}
+
 Test(gateway_joined, users_that_a_host_does_not_serve_get_no_agent_there)
 {
     uint32_t slots;

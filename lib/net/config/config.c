@@ -105,6 +105,7 @@ static const config_key keys[] = {
     { "batch.period_s", SECONDS, "6", "0.1 to 3600 seconds", 0.1, 3600 },
     { "batch.running_max", NUMBER, "0", "0 (any) to 100000", 0, 100000 },
     { "batch.queued_max", NUMBER, "0", "0 (any) to 100000", 0, 100000 },
+    { "batch.jobcomp", TEXT, "", "empty (none is read) or the absolute path of the file of JobCompLoc", 0, 0 },
     { "emu.clusters", LIST, "", "empty (one, of all cores) or NAME:CORES separated by commas", 0, 0 },
     { "emu.cluster_metric", CHOICE, "free_cores", "free_cores|queue", 0, 0 },
     { "emu.service_s", SECONDS, "0.1", "0 to 3600 seconds", 0, 3600 },

@@ -35,6 +35,7 @@ static const config_key site_keys[] = {
     { "period_s", SECONDS, "6", "0.1 to 3600 seconds", 0.1, 3600 },
     { "running_max", NUMBER, "0", "0 (any) to 100000", 0, 100000 },
     { "queued_max", NUMBER, "0", "0 (any) to 100000", 0, 100000 },
+    { "jobcomp", TEXT, "", "empty (none is read) or the absolute path of the file of JobCompLoc", 0, 0 },
 };
 static const char *const adapters[] = { "fork", "join", "slurm", "sge", "ssh", "emu" };
 
@@ -134,7 +135,7 @@ htc_status htc__config_set_site(htc_config *c, const char *key, const char *valu
                 return htc__error(error, HTC_ECONFIG, "%s = %s: %s", key, value, others[o].instead);
         if (htc__config_value(&site_keys[i], value, &number) != 0)
             return htc__config_bad_value(&site_keys[i], key, value, error);
-        if (i == SITE_DIR && value[0] && value[0] != '/')
+        if ((i == SITE_DIR || i == SITE_JOBCOMP) && value[0] && value[0] != '/')
             return htc__config_bad_value(&site_keys[i], key, value, error);
         site *s = site_named(c, name, len);
         if (!s)
@@ -290,14 +291,14 @@ htc_status htc_config_batch_get(const htc_config *c, const char *name, htc_confi
                                    .dir = site_text(s, SITE_DIR), .slots = site_cores(c, s), .cores = (uint32_t)site_number(s, SITE_AGENT_CORES),
                                    .steps = (uint32_t)site_number(s, SITE_STEPS), .submits_per_s = (uint32_t)site_number(s, SITE_SUBMITS),
                                    .running_max = (uint32_t)site_number(s, SITE_RUNNING_MAX), .queued_max = (uint32_t)site_number(s, SITE_QUEUED_MAX),
-                                   .time_ns = site_ns(s, SITE_TIME), .drain_ns = site_ns(s, SITE_DRAIN), .period_ns = site_ns(s, SITE_PERIOD) };
+                                   .time_ns = site_ns(s, SITE_TIME), .drain_ns = site_ns(s, SITE_DRAIN), .period_ns = site_ns(s, SITE_PERIOD), .jobcomp = site_text(s, SITE_JOBCOMP) };
     else
         *out = (htc_config_batch){ .size = sizeof known, .system = htc_config_text(c, "batch.system"), .options = htc_config_text(c, "batch.options"),
                                    .hosts = htc_config_text(c, "batch.hosts"), .credentials = htc_config_text(c, "batch.credentials"), .dir = "", .cores = (uint32_t)htc_config_number(c, "batch.cores"),
                                    .steps = (uint32_t)htc_config_number(c, "batch.steps"), .submits_per_s = (uint32_t)htc_config_number(c, "batch.submits_per_s"),
                                    .running_max = (uint32_t)htc_config_number(c, "batch.running_max"), .queued_max = (uint32_t)htc_config_number(c, "batch.queued_max"),
                                    .time_ns = htc_config_ns(c, "batch.time_s"), .drain_ns = htc_config_ns(c, "batch.drain_s"),
-                                   .period_ns = htc_config_ns(c, "batch.period_s") };
+                                   .period_ns = htc_config_ns(c, "batch.period_s"), .jobcomp = htc_config_text(c, "batch.jobcomp") };
     out->emu_by_queue = strcmp(htc_config_text(c, "emu.cluster_metric"), "queue") == 0;
     out->emu_clusters = *htc_config_list(c, "emu.clusters") ? htc_config_list(c, "emu.clusters") : NULL;
     out->emu_service_ns = htc_config_ns(c, "emu.service_s");

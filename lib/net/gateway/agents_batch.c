@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <pwd.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "net/files/files.h"
 #include "net/gateway/emu_host.h"
 #include "net/gateway/gateway_private.h"
+#include "net/gateway/records_file.h"
 #include "net/loop/program.h"
 #include "roles/batch/batch.h"
 
@@ -26,8 +28,10 @@ struct htc__batch_host {
     htc__batch       *batch;
     htc__program     *program;
     htc__emu_host    *emu; /* NULL: commands are programs */
+    htc__records_file *records; /* of jobs that have ended; NULL: none are read */
     struct event     *timer;
     uint64_t          run;
+    int               run_looks;
     htc_buf           text;
     const char      **environ; /* without what would hide our jobs from us */
     char              journal[PATH_MAX], log_dir[PATH_MAX], emu_dir[PATH_MAX], user[128];
@@ -116,6 +120,8 @@ static void on_ended(void *ctx, int exit_code, htc_bytes printed, htc_bytes erro
 {
     htc__batch_host *h = ctx;
     h->program = NULL;
+    if (h->run_looks && h->records)
+        htc__batch_records(h->batch, htc__records_read(h->records));
     htc__batch_done(h->batch, h->run, exit_code, printed, error, htc_host_now());
     pump(h);
 }
@@ -126,6 +132,7 @@ static void run(htc__batch_host *h, const htc__batch_run *r)
                              .ended = on_ended, .ctx = h };
     char               why[200];
     h->run = r->id;
+    h->run_looks = r->look;
     htc_status status = r->journal ? keep(h) : HTC_OK;
     if (status == HTC_OK && h->emu) {
         htc_bytes printed, error;
@@ -304,6 +311,9 @@ htc_status htc__batch_host_create(htc_gateway_host *g, const htc_gateway_host_op
         return htc__error(error, HTC_ENOMEM, "out of memory");
     if (h->log_dir[strcspn(h->log_dir, "%\\:,$\n")]) /* they mean something where a job's output is named */
         return htc__error(error, HTC_EINVAL, "the state directory %.200s has one of %% \\ : , $ in its name, which batch systems read otherwise: take another --dir", g->state_dir);
+    const char *records = o->size > offsetof(htc_gateway_host_batch, jobcomp) ? o->jobcomp : NULL;
+    if (records && records[0] && htc__batch_has_records(h->batch) && !(h->records = htc__records_create(g->env, records)))
+        return htc__error(error, HTC_ENOMEM, "out of memory");
     if (!(h->timer = evtimer_new(g->host->base, on_timer, h)))
         return htc__error(error, HTC_ENOMEM, "out of memory");
     htc__emu_host_options emu = { .env = g->env, .base = g->host->base, .dir = h->emu_dir, .environ = h->environ, .emu = o->emu, .cores = o->emu_cores,
@@ -325,6 +335,7 @@ void htc__batch_host_free(htc_gateway_host *g)
     g->batch = NULL;
     htc__program_free(h->program);
     htc__emu_host_free(h->emu);
+    htc__records_free(h->records);
     if (h->timer)
         event_free(h->timer);
     htc__batch_destroy(h->batch);

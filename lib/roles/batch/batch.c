@@ -28,6 +28,7 @@ typedef struct pilot {
     htc_ns   expires_at; /* of one that runs */
     htc_ns   cancel_at; /* of a killed one: when it is to be cancelled (again) */
     char     job[HTC__BATCH_NAME_MAX]; /* "": not known yet */
+    char     how[64]; /* it has ended, as the records of the batch system say; "": they say nothing */
     char    *command;
 } pilot;
 
@@ -62,65 +63,6 @@ struct htc__batch {
     char                prefix[24], trouble[160];
     htc_buf             argv, script;
 };
-
-/* ---- words ---- */
-
-void htc__batch_word(htc_buf *words, const char *word)
-{
-    htc_put_raw(words, (htc_bytes){ word, strlen(word) + 1 });
-}
-
-void htc__batch_words(htc_buf *words, const char *text)
-{
-    while (text && *(text += strspn(text, " \t"))) {
-        size_t n = strcspn(text, " \t");
-        htc_put_raw(words, (htc_bytes){ text, n });
-        htc_put_u8(words, 0);
-        text += n;
-    }
-}
-
-char htc__batch_last_number(htc_bytes printed, char number[HTC__BATCH_NAME_MAX])
-{
-    const char *p = printed.len ? printed.data : "", *end = p + printed.len;
-    size_t      n = 0;
-    while (end > p && (end[-1] == '\n' || end[-1] == ' '))
-        end--;
-    const char *line = end;
-    while (line > p && line[-1] != '\n')
-        line--;
-    while (line + n < end && line[n] >= '0' && line[n] <= '9' && n < 20)
-        n++;
-    if (n)
-        memcpy(number, line, n);
-    number[n] = '\0';
-    return line + n < end ? line[n] : '\0';
-}
-
-void htc__batch_quote(htc_buf *out, const char *const *argv)
-{
-    for (size_t i = 0; argv[i]; i++) {
-        htc_put_raw(out, htc_bytes_of(i ? " '" : "'"));
-        for (const char *p = argv[i]; *p; p++)
-            htc_put_raw(out, *p == '\'' ? htc_bytes_of("'\\''") : (htc_bytes){ p, 1 });
-        htc_put_raw(out, htc_bytes_of("'"));
-    }
-}
-
-int htc__batch_number(const char *name, size_t len, const char *prefix, uint64_t *number)
-{
-    size_t   n = strlen(prefix);
-    uint64_t v = 0;
-    if (len <= n || len > n + 18 || memcmp(name, prefix, n) != 0)
-        return 0;
-    for (size_t i = n; i < len; i++) {
-        if (name[i] < '0' || name[i] > '9')
-            return 0;
-        v = v * 10 + (uint64_t)(name[i] - '0');
-    }
-    *number = v;
-    return 1;
-}
 
 /* ---- create and destroy ---- */
 
@@ -435,7 +377,7 @@ int htc__batch_command(htc__batch *b, htc_ns now, htc__batch_run *out)
         b->system->look(&b->argv, b->user);
     }
     *out = (htc__batch_run){ .id = ++b->runs, .words = htc_buf_bytes(&b->argv), .input = htc_buf_bytes(&b->script), .within = RUN_WITHIN,
-                             .journal = b->run == RUN_SUBMIT };
+                             .journal = b->run == RUN_SUBMIT, .look = b->run == RUN_LOOK };
     return 1;
 }
 
@@ -559,17 +501,41 @@ static void on_row(void *ctx, const batch_row *row)
         end(b, p, why);
         break;
     case BATCH_JOB_ENDED:
-        snprintf(why, sizeof why, "%s", row->reason);
+        snprintf(why, sizeof why, "%s", p->how[0] ? p->how : row->reason);
         end(b, p, why);
         break;
     }
+}
+
+/* The number of its job tells it from one of an earlier cluster of that name. */
+static void on_end(void *ctx, const batch_end *e)
+{
+    htc__batch *b = ctx;
+    for (uint32_t i = 0; i < b->count; i++) {
+        pilot *p = &b->pilots[i];
+        if (p->state != PILOT_NEW && p->submission == e->submission && p->index + b->system->first_index == e->index &&
+            (!p->job[0] || strcmp(p->job, e->job) == 0))
+            snprintf(p->how, sizeof p->how, "%s", e->how);
+    }
+}
+
+int htc__batch_has_records(const htc__batch *b)
+{
+    return b->system->read_ends != NULL;
+}
+
+void htc__batch_records(htc__batch *b, htc_bytes text)
+{
+    if (b->system->read_ends)
+        b->system->read_ends(text, b->prefix, b->user, on_end, b);
 }
 
 /* An answer without any job of ours is believed when it comes twice: a batch system that starts anew says it once. So is one without a job that was just
  * accepted, for some take a moment to list it. What was accepted and is never listed is cancelled by its number: perhaps it is there all the same. */
 static void end_missing(htc__batch *b)
 {
-    int believed = b->rows > 0;
+    int  believed = b->rows > 0;
+    char how[sizeof b->trouble];
     for (uint32_t i = b->count; i-- > 0;) {
         pilot *p = &b->pilots[i];
         if (p->state == PILOT_NEW || p->seen)
@@ -580,7 +546,8 @@ static void end_missing(htc__batch *b)
         }
         if (p->state == PILOT_SENT && !p->shown && p->job[0])
             take_stray(b, p->job);
-        end(b, p, p->state == PILOT_UNSURE ? b->trouble : "");
+        snprintf(how, sizeof how, "%s", p->how[0] || p->state != PILOT_UNSURE ? p->how : b->trouble);
+        end(b, p, how);
     }
 }
 

@@ -61,6 +61,7 @@ typedef struct htc__batch_run {
     htc_bytes input;   /* standard input */
     htc_ns    within;  /* it is to be ended after that */
     int       journal; /* the journal is to be stored first */
+    int       look;    /* it lists jobs: see htc__batch_records */
 } htc__batch_run;
 
 /* 1: this is to be run now; what it points to is lent until htc__batch_done. 0: nothing is, before htc__batch_deadline. */
@@ -68,6 +69,11 @@ int    htc__batch_command(htc__batch *b, htc_ns now, htc__batch_run *out);
 htc_ns htc__batch_deadline(const htc__batch *b);
 /* exit_code: -1: it could not be started, was killed, or took too long. error: what it said about that; for people. */
 void htc__batch_done(htc__batch *b, uint64_t id, int exit_code, htc_bytes printed, htc_bytes error, htc_ns now);
+
+/* Whether this batch system keeps records of ended jobs in a file. */
+int htc__batch_has_records(const htc__batch *b);
+/* Lines that were added to that file: before htc__batch_done of a command that lists jobs, so that its ends are told with their reason. Anything may stand there. */
+void htc__batch_records(htc__batch *b, htc_bytes text);
 
 typedef enum htc__batch_event_kind {
     HTC__BATCH_LAUNCHED = 1, /* its job is accepted; text: how people call it */
@@ -107,6 +113,14 @@ typedef struct batch_row {
     char     reason[96];
 } batch_row;
 
+/* One element's end, as the records of the batch system tell of it. */
+typedef struct batch_end {
+    char     job[HTC__BATCH_NAME_MAX]; /* as batch_row's */
+    uint64_t submission;
+    uint32_t index;
+    char     how[64]; /* for people */
+} batch_end;
+
 typedef struct batch_submission {
     const char *name, *words, *log_dir;
     uint32_t    count, cores;
@@ -125,6 +139,8 @@ typedef struct batch_system {
     htc_status (*read_submitted)(htc_bytes printed, char job[HTC__BATCH_NAME_MAX]);
     /* Rows of jobs whose name is PREFIX and a number, others are left out. HTC_EFORMAT: this is no list of jobs. */
     htc_status (*read_look)(htc_bytes printed, const char *prefix, void (*row)(void *ctx, const batch_row *row), void *ctx);
+    /* Ends of that user's jobs of such names, from a file of records; what is no record is passed over. NULL: it has no such file. */
+    void (*read_ends)(htc_bytes text, const char *prefix, const char *user, void (*tell)(void *ctx, const batch_end *end), void *ctx);
 } batch_system;
 
 extern const batch_system htc__batch_slurm, htc__batch_sge, htc__batch_emu;
@@ -133,6 +149,9 @@ extern const batch_system htc__batch_slurm, htc__batch_sge, htc__batch_emu;
 void       htc__batch_slurm_element(char name[HTC__BATCH_NAME_MAX], const char *job, uint32_t index);
 htc_status htc__batch_slurm_submitted(htc_bytes printed, char job[HTC__BATCH_NAME_MAX]);
 htc_status htc__batch_slurm_look(htc_bytes printed, const char *prefix, void (*tell)(void *ctx, const batch_row *row), void *ctx);
+
+void       htc__batch_slurm_ends(htc_bytes text, const char *prefix, const char *user, void (*tell)(void *ctx, const batch_end *end), void *ctx);
+int        htc__batch_slurm_is_end(const char *state);
 
 /* A word of argv; words from a text, separated by blanks. */
 void htc__batch_word(htc_buf *words, const char *word);

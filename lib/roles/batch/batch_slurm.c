@@ -69,9 +69,14 @@ static int is_held(const char *state, const char *reason)
            is_among(never, sizeof never / sizeof *never, reason);
 }
 
+int htc__batch_slurm_is_end(const char *state)
+{
+    return is_among(ended, sizeof ended / sizeof *ended, state);
+}
+
 static batch_job_state state_of(const char *state, const char *reason)
 {
-    if (is_among(ended, sizeof ended / sizeof *ended, state))
+    if (htc__batch_slurm_is_end(state))
         return BATCH_JOB_ENDED;
     if (!is_among(queued, sizeof queued / sizeof *queued, state))
         return BATCH_JOB_RUNS;
@@ -153,4 +158,5 @@ htc_status htc__batch_slurm_look(htc_bytes printed, const char *prefix, void (*t
 }
 
 const batch_system htc__batch_slurm = { .name = "slurm", .index_variable = "SLURM_ARRAY_TASK_ID", .submit = submit, .look = look, .cancel = cancel,
-                                        .element = htc__batch_slurm_element, .read_submitted = htc__batch_slurm_submitted, .read_look = htc__batch_slurm_look };
+                                        .element = htc__batch_slurm_element, .read_submitted = htc__batch_slurm_submitted, .read_look = htc__batch_slurm_look,
+                                        .read_ends = htc__batch_slurm_ends };

@@ -279,8 +279,15 @@ static void launched(htc_gateway *gw, const conn *c, htc_reader *r)
     htc_status  status = HTC_OK;
     htc_bytes   body = { 0 };
     agent      *a = htc_joined_launched_read(r, &id, &status, &body) == HTC_OK ? htc__gw_agent(gw, id) : NULL;
-    if (a && s && &gw->sites[a->site] == s && a->state <= AGENT_STARTING && (!a->handle_len || status != HTC_OK))
+    if (!a || !s || &gw->sites[a->site] != s)
+        return;
+    if (a->state <= AGENT_STARTING && (!a->handle_len || status != HTC_OK))
         htc__gw_agent_launched(gw, a, status, body);
+    else if (a->state > AGENT_STARTING && status == HTC_EREFUSED) { /* it has registered since, and its host says why it has ended */
+        char how[160];
+        snprintf(how, sizeof how, "%.*s", body.len < sizeof how ? (int)body.len : (int)sizeof how - 1, body.len ? (const char *)body.data : "");
+        htc__gw_agent_ended(gw, a, how);
+    }
 }
 
 void htc__gw_joined_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
