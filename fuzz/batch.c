@@ -1,5 +1,6 @@
 /* What the commands of a batch system print, and the journal of its jobs. First byte: s, g a list of Slurm's or of Grid Engine's jobs; S, G what submitting
- * printed; r records of Slurm's ended jobs; j the journal; h a
+ * printed; r records of Slurm's ended jobs; q what
+ * Grid Engine's accounting printed; j the journal; h a
  * list of hosts; e the journal of the emulated batch system; c one of its commands. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void read_list(const batch_system *system, htc_bytes text)
 static void on_end(void *ctx, const batch_end *end)
 {
     (void)ctx;
-    must(is_text(end->job, sizeof end->job) && is_text(end->how, sizeof end->how) && end->how[0]);
+    must(is_text(end->job, sizeof end->job) && is_text(end->how, sizeof end->how));
     must(end->job[0] >= '0' && end->job[0] <= '9' && end->job[strspn(end->job, "0123456789_.")] == '\0');
 }
 
@@ -175,6 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'S': read_submitted(&htc__batch_slurm, text); break;
     case 'G': read_submitted(&htc__batch_sge, text); break;
     case 'r': htc__batch_slurm_ends(text, "htc-a.", "u", on_end, NULL); break;
+    case 'q': htc__batch_sge_ends(text, "htc-a.", "u", on_end, NULL); break;
     case 'j': read_journal(text); break;
     case 'h': read_hosts(text); break;
     case 'e': read_emu(text); break;

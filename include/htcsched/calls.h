@@ -174,7 +174,8 @@ typedef enum htc_adopt {
 /** What a host tells unasked. */
 typedef enum htc_event {
     HTC_EVENT_STARTED = 60,       /**< to an agent or worker: u64 run: its process runs now */
-    HTC_EVENT_AGENT_EXIT = 61,    /**< to a gateway: u64 agent, bytes handle, str how it ended, for people ("": not known) */
+    HTC_EVENT_AGENT_EXIT = 61,    /**< to a gateway: u64 agent, bytes handle, str how it ended, for people ("": not known). Once more, when it
+                                       is known why one has ended of which that was not known */
     HTC_EVENT_AGENT_STOPPED = 62, /**< to a gateway: u64 agent, bytes handle: it is in the stopped state */
     HTC_EVENT_TASK_STOPPED = 63,  /**< to an agent or worker: u64 run: its process is in the stopped state; with status HTC_ETIMEDOUT: it has used no CPU time
                                        and written nothing for longer than it may (monitor.stall_s) */

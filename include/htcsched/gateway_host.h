@@ -35,7 +35,7 @@ typedef struct htc_gateway_host_emu {
 /** A batch system whose jobs the agents are. */
 typedef struct htc_gateway_host_batch {
     size_t      size;   /**< sizeof(htc_gateway_host_batch) */
-    const char *system; /**< "slurm": sbatch, squeue and scancel; "sge": qsub, qstat and qdel; found on PATH. "emu": an
+    const char *system; /**< "slurm": sbatch, squeue and scancel; "sge": qsub, qstat, qacct and qdel; found on PATH. "emu": an
                              emulated one, of this machine. "ssh": no batch system but hosts on which
                              agents are started by ssh; of the fields below words (more options of ssh), hosts and cores count then */
     const char *words;  /**< more words for the command that submits, separated by blanks: "--partition long"; NULL: none */

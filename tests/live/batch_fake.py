@@ -32,6 +32,7 @@ def write(where, job):
 
 def ended(system, where, job, state, how):
     job['state'] = state
+    job['how'] = how[2:]
     write(where, job)
     if system == 'slurm':
         with open(os.path.join(where, 'jobcomp'), 'a') as f:
@@ -63,23 +64,23 @@ def serve(system, where, cores):
             for job in jobs_of(where):
                 key = (job['job'], job['index'])
                 if job['state'] == 'runs' and key in running and running[key].poll() is not None:
-                    ended(system, where, job, 'ended', ('COMPLETED', '0:0'))
+                    ended(system, where, job, 'ended', ('COMPLETED', '0:0', '0', '0'))
                     del running[key]
                 elif job['state'] == 'cancelled' and key in running:
                     if running[key].poll() is None:
                         os.killpg(running[key].pid, signal.SIGKILL)
                     running[key].wait()
                     del running[key]
-                    ended(system, where, job, 'ended', ('CANCELLED', '0:15'))
+                    ended(system, where, job, 'ended', ('CANCELLED', '0:15', '100 : assumedly after job', '137                  (Killed)'))
                 elif job['state'] == 'cancelled':
-                    ended(system, where, job, 'ended', ('CANCELLED', '0:0'))
+                    ended(system, where, job, 'ended', ('CANCELLED', '0:0', '0', '0'))
                 elif job['state'] == 'runs' and key in running and has(where, 'down'):
                     os.killpg(running[key].pid, signal.SIGKILL)
                     running[key].wait()
                     del running[key]
-                    ended(system, where, job, 'failed', ('NODE_FAIL', '0:0'))
+                    ended(system, where, job, 'failed', ('NODE_FAIL', '0:0', '19  : before writing exit_status', '0'))
                 elif job['state'] == 'waits' and has(where, 'prolog'):
-                    ended(system, where, job, 'failed', ('FAILED', '7:0'))
+                    ended(system, where, job, 'failed', ('FAILED', '7:0', '8   : in prolog', '7'))
                 elif job['state'] == 'waits' and len(running) < cores and not has(where, 'closed') and not has(where, 'down'):
                     out = open(job['out'], 'wb')
                     variable = 'SLURM_ARRAY_TASK_ID' if system == 'slurm' else 'SGE_TASK_ID'
@@ -143,12 +144,24 @@ def cancel(where, words):
                 write(where, j)
 
 
+def accounting(where, words):
+    job, (first, last) = argument(words, '-j'), argument(words, '-t').split('-')
+    found = [j for j in jobs_of(where) if j['job'] == int(job) and int(first) <= j['index'] <= int(last) and 'how' in j]
+    if not found:
+        raise SystemExit('error: job id %s not found' % job)
+    for j in found:
+        print('=' * 62)
+        for name, value in ('qname', 'all.q'), ('owner', getpass.getuser()), ('jobname', j['name']), ('jobnumber', j['job']), ('taskid', j['index']), \
+                           ('failed', j['how'][0]), ('exit_status', j['how'][1]), ('ru_wallclock', '0s'):
+            print('%-12s %-20s' % (name, value))
+
+
 def main():
     words = sys.argv[1:]
     if words[0] == 'serve':
         serve(words[1], words[2], int(words[3]))
     if words[0] == 'install':
-        for name in ('sbatch', 'squeue', 'scancel') if words[1] == 'slurm' else ('qsub', 'qstat', 'qdel'):
+        for name in ('sbatch', 'squeue', 'scancel') if words[1] == 'slurm' else ('qsub', 'qstat', 'qacct', 'qdel'):
             path = os.path.join(words[3], name)
             with open(path, 'w') as f:
                 f.write('#!/bin/sh\nexec %s %s %s %s %s "$@"\n' % (sys.executable, os.path.abspath(__file__), name, words[1], words[2]))
@@ -168,6 +181,8 @@ def main():
         submit(system, where, words[3:])
     elif command in ('squeue', 'qstat'):
         listing(system, where)
+    elif command == 'qacct':
+        accounting(where, words[3:])
     else:
         cancel(where, words[3:])
 

@@ -99,15 +99,18 @@ real) for n in $(sinfo -h -o %n); do scontrol update nodename="$n" state=resume 
 esac
 soon busy_at slurm || fail "nothing is submitted when the node is back: $("${H[@]}" sites)"
 
-# --- "a job that the batch system does not list any more": why it has ended is known from its records ---
+# --- "a job that the batch system does not list any more": why it has ended is known from its records, or from its accounting ---
 if [ "$kind" = fake ]; then
-    touch "$top"/slurm.batch/{short,prolog}
+    touch "$top"/slurm.batch/{short,prolog} "$top/sge.batch/prolog"
     # shellcheck disable=SC2046
     scancel --quiet $(our_jobs slurm)
-    says_why() { [[ $(reason_of slurm) == *'FAILED, exit code 7'* ]]; }
-    soon says_why || fail "it does not say why agents end: $("${H[@]}" sites)"
-    rm "$top/slurm.batch/prolog"
-    soon busy_at slurm || fail "it is not tried again: $("${H[@]}" sites)"
+    # shellcheck disable=SC2046
+    qdel $(our_jobs sge)
+    says_why() { [[ $(reason_of "$1") == *"$2"* ]]; }
+    soon says_why slurm 'FAILED, exit code 7' || fail "it does not say why agents end: $("${H[@]}" sites)"
+    soon says_why sge 'failed 8: in prolog, exit status 7' || fail "it does not say why agents end: $("${H[@]}" sites)"
+    rm "$top"/{slurm,sge}.batch/prolog
+    for site in slurm sge; do soon busy_at $site || fail "it is not tried again: $("${H[@]}" sites)"; done
 fi
 
 # --- "queue full": submissions are refused; the site pauses with that reason, and is tried again by itself ---

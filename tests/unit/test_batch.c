@@ -120,6 +120,22 @@ static void look(world *w, char *out, size_t cap)
     cr_assert(n < cap);
 }
 
+/* Grid Engine's accounting knows who has ended. */
+static int account(const world *w, const htc__batch_run *r, char *out, size_t cap)
+{
+    const char *job = word_behind(r, "-j"), *range = word_behind(r, "-t");
+    uint32_t    first = 0, last = 0;
+    size_t      n = 0;
+    cr_assert(job && range && sscanf(range, "%u-%u", &first, &last) == 2 && first <= last);
+    for (uint32_t i = 0; i < w->count; i++) {
+        const element *e = &w->all[i];
+        if (e->job == (uint32_t)strtoul(job, NULL, 10) && e->index >= first && e->index <= last && e->state == 4)
+            n += (size_t)snprintf(out + n, cap - n, "====\nowner olga\njobname htc-%08x.%lu\njobnumber %u\ntaskid %u\nfailed 37 : too long\nexit_status 137\n", w->nonce, e->submission,
+                                  e->job, e->index);
+    }
+    return n == 0;
+}
+
 static void cancel(world *w, const htc__batch_run *r)
 {
     const char *p = r->words.data, *end = p + r->words.len;
@@ -171,6 +187,8 @@ static void carry_out(world *w, htc__batch *b, const htc__batch_run *r)
         is_look = 1;
         if (forgets)
             snprintf(out, sizeof out, "%s", w->sge ? "<job_info><queue_info></queue_info><job_info></job_info></job_info>" : "");
+    } else if (w->sge && runs(r, "qacct")) {
+        code = account(w, r, out, sizeof out);
     } else {
         cr_assert(runs(r, w->sge ? "qdel" : "scancel"), "%s", (const char *)r->words.data);
         cancel(w, r);
@@ -202,6 +220,10 @@ static void hear(const world *w, htc__batch *b, known *k)
     while (htc__batch_next_event(b, &e)) {
         cr_assert(e.agent < AGENTS && e.ctx == e.agent + 7);
         known *a = &k[e.agent];
+        if (e.kind == HTC__BATCH_EXPLAINED) {
+            cr_assert(w->sge && a->ended && strcmp(e.text, "failed 37: too long, exit status 137") == 0, "%s", e.text);
+            continue;
+        }
         cr_assert(!a->refused && !a->ended, "agent %lu: event %u behind its end", e.agent, e.kind);
         if (e.kind == HTC__BATCH_LAUNCHED) {
             cr_assert(a->launched == 0);
@@ -460,15 +482,15 @@ Test(batch, rows_of_one_element_count_once)
     htc__batch_destroy(b);
 }
 
-/* A thousand agents in a minute take few commands. */
-Test(batch, commands_do_not_grow_with_agents)
+/* A thousand agents in a minute take few commands, also when some of them end all the time, of which an accounting is asked. */
+static void few_commands(int sge)
 {
     static world w;
     htc_env      env = { .size = sizeof env };
-    uint32_t     asked = 0;
-    htc__batch_options o = { .system = "slurm", .nonce = 1, .user = "olga", .log_dir = "/d/log", .steps = 1024, .submits_per_s = 1 };
+    uint32_t     asked = 0, others = 0;
+    htc__batch_options o = { .system = sge ? "sge" : "slurm", .nonce = 1, .user = "olga", .log_dir = "/d/log", .steps = 1024, .submits_per_s = 1 };
     htc__batch        *b = NULL;
-    w = (world){ .left = "UNLIMITED", .rng = { 1 }, .now = HTC_SECOND };
+    w = (world){ .left = "UNLIMITED", .sge = sge, .rng = { 1 }, .now = HTC_SECOND };
     cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
     for (uint32_t i = 0; i < 1000; i++) {
         char command[64];
@@ -480,18 +502,32 @@ Test(batch, commands_do_not_grow_with_agents)
             asked++;
             htc__batch_event e;
             static char      out[1 << 21];
+            int              code = 0;
             out[0] = '\0';
-            if (runs(&r, "sbatch"))
+            if (runs(&r, sge ? "qsub" : "sbatch"))
                 submit(&w, &r, out, sizeof out);
+            else if (runs(&r, "qacct"))
+                code = account(&w, &r, out, sizeof out), others++;
             else
                 look(&w, out, sizeof out);
-            htc__batch_done(b, r.id, 0, htc_bytes_of(out), (htc_bytes){ 0 }, w.now);
+            for (uint32_t i = 0; i < w.count; i++) { /* five have ended at each look but the first */
+                w.all[i].next = HTC_NEVER;
+                w.all[i].state = asked > 1 && i < asked * 5 ? 4 : 1;
+            }
+            htc__batch_done(b, r.id, code, htc_bytes_of(out), (htc_bytes){ 0 }, w.now);
             while (htc__batch_next_event(b, &e))
                 ;
         }
-    cr_expect(le(u32, asked, 12));
+    cr_expect(asked <= 12, "%u commands of %s", asked, o.system);
     cr_expect(eq(u32, w.submits, 1));
+    cr_expect(eq(int, others > 0, sge), "the accounting was asked");
     htc__batch_destroy(b);
+}
+
+Test(batch, commands_do_not_grow_with_agents)
+{
+    few_commands(0);
+    few_commands(1);
 }
 
 /* No more jobs are there than the site allows, nor wait there; those that are not submitted yet count as waiting. */

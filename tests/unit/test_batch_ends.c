@@ -138,3 +138,127 @@ Test(batch_ends, a_job_that_is_not_listed_has_its_reason)
     cr_expect(how[4] && strcmp(how[4], "CANCELLED") == 0, "%s", how[4]);
     htc__batch_destroy(b);
 }
+
+/* Grid Engine: an array job of which one element ends by itself, one with code 3, one by a signal, and one by its wall time. */
+#define ELEMENT(OWNER, NAME, JOB, TASK, FAILED, CODE)                                                                                             \
+    "==============================================================\n"                                                                           \
+    "qname        all.q               \nhostname     localhost           \ngroup        root                \nowner        " OWNER "     \n"     \
+    "project      NONE                \ndepartment   defaultdepartment   \njobname      " NAME "      \njobnumber    " JOB "                   \n" \
+    "taskid       " TASK "                   \naccount      sge                 \nstart_time   Sun Nov 29 19:34:47 2026\ngranted_pe   NONE\n"     \
+    "slots        1                   \nfailed       " FAILED "\nexit_status  " CODE "\nru_wallclock 6s\nmaxvmem      3.375MB\ncategory     -l h_rt=6\n"
+#define TASK(NUMBER, FAILED, CODE) ELEMENT("olga", "htc-1234abcd.1", "1", NUMBER, FAILED, CODE)
+
+static const char sge_printed[] = TASK("1", "0    ", "0                   ") TASK("2", "0    ", "3                   ")
+    TASK("3", "100 : assumedly after job", "137                  (Killed)") TASK("4", "37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", "137                  (Killed)");
+
+static heard read_sge(const char *text, size_t len)
+{
+    heard h = { .n = 0 };
+    char *copy = malloc(len + 1);
+    memcpy(copy, text, len);
+    htc__batch_sge_ends((htc_bytes){ copy, len }, "htc-1234abcd.", "olga", hear, &h);
+    free(copy);
+    return h;
+}
+
+Test(batch_ends, grid_engine_says_what_failed)
+{
+    static const char *const all[] = { "", "exit status 3", "failed 100: assumedly after job, exit status 137",
+                                       "failed 37: qmaster enforced h_rt, h_cpu, or h_vmem limit, exit status 137" };
+    heard h = read_sge(sge_printed, strlen(sge_printed));
+    cr_assert(eq(int, h.n, 4));
+    for (int i = 0; i < 4; i++) {
+        char job[HTC__BATCH_NAME_MAX];
+        htc__batch_sge.element(job, "1", (uint32_t)i + 1);
+        cr_expect(eq(str, h.ends[i].job, job));
+        cr_expect(eq(u64, h.ends[i].submission, 1));
+        cr_expect(strcmp(h.ends[i].how, all[i]) == 0, "%s", h.ends[i].how);
+    }
+}
+
+Test(batch_ends, grid_engine_may_print_anything)
+{
+    static const char *const none[] = { "", "\n", "====\n====\n", "error: job id 77 not found\n", "<html>502 Bad Gateway</html>\n",
+                                        ELEMENT("eve", "htc-1234abcd.1", "1", "1", "1 : x", "1"), ELEMENT("olga", "htc-00000000.1", "1", "1", "1 : x", "1"),
+                                        ELEMENT("olga", "htc-1234abcd.1", "x", "1", "1 : x", "1"), ELEMENT("olga", "htc-1234abcd.1", "1", "undefined", "1 : x", "1"),
+                                        ELEMENT("olga", "htc-1234abcd.1", "1", "99999999999999", "1 : x", "1"), ELEMENT("olga", "htc-1234abcd.1", "1", "1", "", "1") };
+    static char line[4000];
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        cr_expect(read_sge(none[i], strlen(none[i])).n == 0, "%s", none[i]);
+    for (size_t len = 0; len < strlen(sge_printed); len++)
+        cr_expect(read_sge(sge_printed, len).n <= 4);
+    memset(line, 'x', sizeof line);
+    line[2000] = '\n';
+    snprintf(line + 2001, 1900, "%s", TASK("7", "99999999999999999999 : y", "-5"));
+    cr_expect(eq(int, read_sge(line, strlen(line)).n, 1), "what follows a line that is too long is read");
+}
+
+typedef struct explained {
+    uint32_t asked, looks;
+    char     command[200], how[8][160];
+} explained;
+
+/* Grid Engine lists nobody any more, after it has listed all; its accounting answers code and text, and the broker goes on for a while. */
+static explained gone(int code, const char *text, htc_ns within, htc_ns *first)
+{
+    htc_env            env = { .size = sizeof env };
+    htc__batch        *b = NULL;
+    htc__batch_options o = { .system = "sge", .nonce = 0x1234abcd, .user = "olga", .log_dir = "/d/log" };
+    htc__batch_run     r;
+    htc__batch_event   e;
+    explained          x = { .asked = 0 };
+    htc_ns             now = HTC_SECOND, end = 0;
+    char               list[2000] = "<job_info><queue_info>";
+    cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
+    for (uint64_t i = 1; i <= 5; i++) {
+        cr_assert(eq(int, htc__batch_launch(b, i, i, 1, "'agent'", now), HTC_OK));
+        snprintf(list + strlen(list), sizeof list - strlen(list), "<job_list><JB_job_number>1</JB_job_number><JB_name>htc-1234abcd.1</JB_name><state>r</state><tasks>%d</tasks></job_list>", (int)i);
+    }
+    snprintf(list + strlen(list), sizeof list - strlen(list), "</queue_info><job_info/></job_info>");
+    for (now += HTC_SECOND; htc__batch_deadline(b) != HTC_NEVER && (!end || now < end); now = htc__batch_deadline(b) > now ? htc__batch_deadline(b) : now) {
+        if (!htc__batch_command(b, now, &r))
+            continue;
+        if (strcmp(r.words.data, "qsub") == 0) {
+            htc__batch_done(b, r.id, 0, htc_bytes_of("1.1-5:1\n"), (htc_bytes){ 0 }, now);
+        } else if (strcmp(r.words.data, "qstat") == 0) {
+            htc__batch_done(b, r.id, 0, htc_bytes_of(x.looks++ ? "<job_info><queue_info/><job_info/></job_info>" : list), (htc_bytes){ 0 }, now);
+        } else {
+            for (const char *p = r.words.data; p < (const char *)r.words.data + r.words.len; p += strlen(p) + 1)
+                snprintf(x.command + strlen(x.command), sizeof x.command - strlen(x.command), "%s%s", x.asked ? "" : p, x.asked ? "" : " ");
+            x.asked++;
+            cr_assert(end != 0, "it is asked before anything has ended");
+            htc__batch_done(b, r.id, code, htc_bytes_of(text), (htc_bytes){ 0 }, now);
+        }
+        while (htc__batch_next_event(b, &e)) {
+            if (e.kind == HTC__BATCH_ENDED && !end) {
+                end = now + within;
+                *first = now;
+            }
+            if (e.kind == HTC__BATCH_EXPLAINED) {
+                cr_assert(e.agent < 8 && e.ctx == e.agent);
+                snprintf(x.how[e.agent], sizeof *x.how, "%s", e.text);
+            }
+        }
+    }
+    htc__batch_destroy(b);
+    return x;
+}
+
+/* Their end is told at once, and why they have ended when the accounting knows it: one command for all, and few more for what it does not know. */
+Test(batch_ends, accounting_is_asked_about_jobs_that_are_gone)
+{
+    htc_ns    first = 0;
+    explained x = gone(0, sge_printed, 3600 * HTC_SECOND, &first);
+    cr_expect(strcmp(x.command, "qacct -o olga -j 1 -t 1-5 ") == 0, "%s", x.command);
+    cr_expect(eq(str, x.how[1], ""), "it ended by itself");
+    cr_expect(eq(str, x.how[2], "exit status 3"));
+    cr_expect(eq(str, x.how[4], "failed 37: qmaster enforced h_rt, h_cpu, or h_vmem limit, exit status 137"));
+    cr_expect(eq(str, x.how[5], ""), "nothing is known of it");
+    cr_expect(eq(u32, x.asked, 3), "the fifth is asked for three times");
+    x = gone(1, "error: job id 1 not found\n", 3600 * HTC_SECOND, &first);
+    cr_expect(eq(u32, x.asked, 3));
+    x = gone(0, "<html>502 Bad Gateway</html>\n", 60 * HTC_SECOND, &first);
+    cr_expect(eq(u32, x.asked, 2), "two commands a minute at most, beside ten that list jobs");
+    x = gone(-1, "", 300 * HTC_SECOND, &first);
+    cr_expect(eq(u32, x.asked, 1), "one that takes too long is left alone for a while");
+}

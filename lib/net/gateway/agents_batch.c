@@ -100,6 +100,7 @@ static void on_event(htc__batch_host *h, const htc__batch_event *e)
         snprintf(how, sizeof how, "%s%s%s", e->text, e->text[0] && words[0] ? ": " : "", words);
         tell(h, HTC_EVENT_AGENT_EXIT, e->agent, how);
         break;
+    case HTC__BATCH_EXPLAINED: tell(h, HTC_EVENT_AGENT_EXIT, e->agent, e->text); break;
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "roles/batch/batch_gone.h"
 
 #define GATHER        (50 * HTC_MS)
 #define RUN_WITHIN    (60 * HTC_SECOND)
@@ -28,7 +29,7 @@ typedef struct pilot {
     htc_ns   expires_at; /* of one that runs */
     htc_ns   cancel_at; /* of a killed one: when it is to be cancelled (again) */
     char     job[HTC__BATCH_NAME_MAX]; /* "": not known yet */
-    char     how[64]; /* it has ended, as the records of the batch system say; "": they say nothing */
+    char     how[96]; /* it has ended, as the records of the batch system say; "": they say nothing */
     char    *command;
 } pilot;
 
@@ -38,7 +39,7 @@ typedef struct stray {
     int    seen;
 } stray;
 
-typedef enum run_kind { RUN_NONE, RUN_SUBMIT, RUN_LOOK, RUN_CANCEL } run_kind;
+typedef enum run_kind { RUN_NONE, RUN_SUBMIT, RUN_LOOK, RUN_CANCEL, RUN_ASK } run_kind;
 
 struct htc__batch {
     htc_env             env;
@@ -52,6 +53,7 @@ struct htc__batch {
     uint32_t            count;
     stray               strays[STRAYS_MAX];
     uint32_t            n_strays;
+    batch_gone          gone;
     htc__batch_event    events[EVENTS_MAX];
     uint32_t            first_event, n_events;
     run_kind            run; /* under way */
@@ -266,7 +268,7 @@ static htc_ns look_due(const htc__batch *b)
 
 static htc_ns next_command(const htc__batch *b)
 {
-    return earlier(cancels_due(b), earlier(submit_due(b), look_due(b)));
+    return earlier(earlier(cancels_due(b), htc__batch_gone_due(&b->gone)), earlier(submit_due(b), look_due(b)));
 }
 
 static htc_ns expiry_due(const htc__batch *b)
@@ -372,11 +374,14 @@ int htc__batch_command(htc__batch *b, htc_ns now, htc__batch_run *out)
     } else if (submit_due(b) <= now) {
         submit(b);
         b->submit_at = now + b->submit_every;
-    } else {
+    } else if (look_due(b) <= now) {
         begin(b, RUN_LOOK);
         b->system->look(&b->argv, b->user);
+    } else {
+        begin(b, RUN_ASK);
+        htc__batch_gone_ask(&b->gone, b->system, b->user, &b->argv);
     }
-    *out = (htc__batch_run){ .id = ++b->runs, .words = htc_buf_bytes(&b->argv), .input = htc_buf_bytes(&b->script), .within = RUN_WITHIN,
+    *out = (htc__batch_run){ .id = ++b->runs, .words = htc_buf_bytes(&b->argv), .input = htc_buf_bytes(&b->script), .within = b->run == RUN_ASK ? BATCH_ASK_WITHIN : RUN_WITHIN,
                              .journal = b->run == RUN_SUBMIT, .look = b->run == RUN_LOOK };
     return 1;
 }
@@ -521,18 +526,18 @@ static void on_end(void *ctx, const batch_end *e)
 
 int htc__batch_has_records(const htc__batch *b)
 {
-    return b->system->read_ends != NULL;
+    return b->system->read_ends && !b->system->ask;
 }
 
 void htc__batch_records(htc__batch *b, htc_bytes text)
 {
-    if (b->system->read_ends)
+    if (htc__batch_has_records(b))
         b->system->read_ends(text, b->prefix, b->user, on_end, b);
 }
 
 /* An answer without any job of ours is believed when it comes twice: a batch system that starts anew says it once. So is one without a job that was just
  * accepted, for some take a moment to list it. What was accepted and is never listed is cancelled by its number: perhaps it is there all the same. */
-static void end_missing(htc__batch *b)
+static void end_missing(htc__batch *b, htc_ns now)
 {
     int  believed = b->rows > 0;
     char how[sizeof b->trouble];
@@ -546,6 +551,9 @@ static void end_missing(htc__batch *b)
         }
         if (p->state == PILOT_SENT && !p->shown && p->job[0])
             take_stray(b, p->job);
+        if (b->system->ask && p->job[0] && !p->killed)
+            htc__batch_gone_add(&b->gone, &(batch_gone_one){ .agent = p->agent, .ctx = p->ctx, .submission = p->submission, .index = p->index + b->system->first_index },
+                                p->job, now, b->period_ns);
         snprintf(how, sizeof how, "%s", p->how[0] || p->state != PILOT_UNSURE ? p->how : b->trouble);
         end(b, p, how);
     }
@@ -572,7 +580,7 @@ static void looked(htc__batch *b, int exit_code, htc_bytes printed, htc_bytes er
         htc__log(&b->env, HTC_LOG_INFO, "%s answers again", b->system->name);
     b->bad_looks = 0;
     b->looked_at = b->now_at;
-    end_missing(b);
+    end_missing(b, now);
     b->trouble[0] = '\0';
     int soon = 0;
     for (uint32_t i = 0; i < b->count; i++) {
@@ -597,6 +605,12 @@ static void cancelled(htc__batch *b, htc_ns now)
     b->look_at = earlier(b->look_at, now + LOOK_SOON);
 }
 
+static void on_explained(void *ctx, const batch_gone_one *one, const char *how)
+{
+    if (how[0])
+        tell(ctx, &(pilot){ .agent = one->agent, .ctx = one->ctx }, HTC__BATCH_EXPLAINED, how);
+}
+
 void htc__batch_done(htc__batch *b, uint64_t id, int exit_code, htc_bytes printed, htc_bytes error, htc_ns now)
 {
     run_kind kind = b->run;
@@ -609,6 +623,7 @@ void htc__batch_done(htc__batch *b, uint64_t id, int exit_code, htc_bytes printe
     case RUN_CANCEL: /* whether it has worked is seen */
         cancelled(b, now);
         break;
+    case RUN_ASK: htc__batch_gone_answer(&b->gone, b->system, b->prefix, b->user, exit_code, printed, now, b->period_ns, on_explained, b); break;
     case RUN_NONE: break;
     }
 }

@@ -82,6 +82,7 @@ typedef enum htc__batch_event_kind {
     HTC__BATCH_RUNS,
     HTC__BATCH_EXPIRES,      /* the wall time of its job ends soon */
     HTC__BATCH_ENDED,        /* LAUNCHED was told of it, or it was recovered; text: how; "": as far as is known, by itself */
+    HTC__BATCH_EXPLAINED,    /* some time after ENDED with "": text: why, as the accounting of the batch system knows by now */
 } htc__batch_event_kind;
 
 typedef struct htc__batch_event {
@@ -118,7 +119,7 @@ typedef struct batch_end {
     char     job[HTC__BATCH_NAME_MAX]; /* as batch_row's */
     uint64_t submission;
     uint32_t index;
-    char     how[64]; /* for people */
+    char     how[96]; /* for people; "": by itself, and well */
 } batch_end;
 
 typedef struct batch_submission {
@@ -139,7 +140,9 @@ typedef struct batch_system {
     htc_status (*read_submitted)(htc_bytes printed, char job[HTC__BATCH_NAME_MAX]);
     /* Rows of jobs whose name is PREFIX and a number, others are left out. HTC_EFORMAT: this is no list of jobs. */
     htc_status (*read_look)(htc_bytes printed, const char *prefix, void (*row)(void *ctx, const batch_row *row), void *ctx);
-    /* Ends of that user's jobs of such names, from a file of records; what is no record is passed over. NULL: it has no such file. */
+    /* Why elements of the job of that one have ended. NULL: what tells it is a file, or nothing. */
+    void (*ask)(htc_buf *words, const char *user, const char *element, uint32_t first, uint32_t last);
+    /* Ends of that user's jobs of such names, from that file, or what ask has printed; what is no record is passed over. NULL: nothing tells. */
     void (*read_ends)(htc_bytes text, const char *prefix, const char *user, void (*tell)(void *ctx, const batch_end *end), void *ctx);
 } batch_system;
 
@@ -151,6 +154,7 @@ htc_status htc__batch_slurm_submitted(htc_bytes printed, char job[HTC__BATCH_NAM
 htc_status htc__batch_slurm_look(htc_bytes printed, const char *prefix, void (*tell)(void *ctx, const batch_row *row), void *ctx);
 
 void       htc__batch_slurm_ends(htc_bytes text, const char *prefix, const char *user, void (*tell)(void *ctx, const batch_end *end), void *ctx);
+void       htc__batch_sge_ends(htc_bytes text, const char *prefix, const char *user, void (*tell)(void *ctx, const batch_end *end), void *ctx);
 int        htc__batch_slurm_is_end(const char *state);
 
 /* A word of argv; words from a text, separated by blanks. */

@@ -1,4 +1,4 @@
-/* Grid Engine (SGE and those that came of it): qsub, qstat -xml, qdel. */
+/* Grid Engine (SGE and those that came of it): qsub, qstat -xml, qacct, qdel. */
 #include "roles/batch/batch.h"
 
 #include <inttypes.h>
@@ -41,6 +41,20 @@ static void look(htc_buf *words, const char *user)
 static void cancel(htc_buf *words)
 {
     htc__batch_word(words, "qdel");
+}
+
+/* One call answers for all that are asked about. It reads a file that grows for ever, and may take its time. */
+static void ask(htc_buf *words, const char *user, const char *element_of_job, uint32_t first, uint32_t last)
+{
+    char text[64];
+    htc__batch_words(words, "qacct -o");
+    htc__batch_word(words, user);
+    htc__batch_word(words, "-j");
+    snprintf(text, sizeof text, "%.*s", (int)strspn(element_of_job, "0123456789"), element_of_job);
+    htc__batch_word(words, text);
+    htc__batch_word(words, "-t");
+    snprintf(text, sizeof text, "%" PRIu32 "-%" PRIu32, first, last);
+    htc__batch_word(words, text);
 }
 
 static void element(char name[HTC__BATCH_NAME_MAX], const char *job, uint32_t index)
@@ -95,4 +109,4 @@ static htc_status read_look(htc_bytes printed, const char *prefix, void (*tell)(
 }
 
 const batch_system htc__batch_sge = { .name = "sge", .index_variable = "SGE_TASK_ID", .first_index = 1, .submit = submit, .look = look, .cancel = cancel,
-                                      .element = element, .read_submitted = read_submitted, .read_look = read_look };
+                                      .element = element, .read_submitted = read_submitted, .read_look = read_look, .ask = ask, .read_ends = htc__batch_sge_ends };

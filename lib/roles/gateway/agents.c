@@ -306,7 +306,7 @@ void htc__gw_agent_ended(htc_gateway *gw, agent *a, const char *how)
     snprintf(why, sizeof why, "its process has ended%s%s", how[0] ? ": " : "", how);
     htc__text_clean(why);
     if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
-        launch_failed(gw, a, "an agent ended before it registered (see its log)");
+        launch_failed(gw, a, GW_ENDED_EARLY " (see its log)");
     htc__gw_agent_gone(gw, a, why);
 }
 

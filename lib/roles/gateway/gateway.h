@@ -682,6 +682,7 @@ void     htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* o
 void   htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status);
 void   htc__gw_agent_launched(htc_gateway *gw, agent *a, htc_status status, htc_bytes body); /* what LAUNCH answers */
 void   htc__gw_agent_ended(htc_gateway *gw, agent *a, const char *how); /* its process has; how: for people, or "" */
+#define GW_ENDED_EARLY "an agent ended before it registered" /* so begins the reason of a site */
 
 /* joined.c */
 htc_status htc__gw_joined_init(htc_gateway *gw, site *s, const htc_site_options *from);

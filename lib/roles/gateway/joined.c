@@ -272,14 +272,30 @@ static void hello(htc_gateway *gw, conn *c, const htc_joined_hello *m)
     htc__gw_reallocate_soon(gw);
 }
 
+/* It is the reason of its site where nothing else is known yet. */
+static void explained(const htc_gateway *gw, site *s, uint64_t id, htc_bytes how)
+{
+    char why[160];
+    snprintf(why, sizeof why, "%.*s", how.len < sizeof why ? (int)how.len : (int)sizeof why - 1, how.len ? (const char *)how.data : "");
+    htc__text_clean(why);
+    htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("agent", id), HTC__TEXT("site", s->name), HTC__TEXT("why", why)), "agent %llu of site %s has ended: %s",
+                  (unsigned long long)id, s->name, why);
+    if (s->failures && strncmp(s->reason, GW_ENDED_EARLY, strlen(GW_ENDED_EARLY)) == 0)
+        snprintf(s->reason, sizeof s->reason, GW_ENDED_EARLY ": %s", why);
+}
+
 static void launched(htc_gateway *gw, const conn *c, htc_reader *r)
 {
-    const site *s = site_of(gw, c);
+    site       *s = site_of(gw, c);
     uint64_t    id = 0;
     htc_status  status = HTC_OK;
     htc_bytes   body = { 0 };
-    agent      *a = htc_joined_launched_read(r, &id, &status, &body) == HTC_OK ? htc__gw_agent(gw, id) : NULL;
-    if (!a || !s || &gw->sites[a->site] != s)
+    if (htc_joined_launched_read(r, &id, &status, &body) != HTC_OK || !s)
+        return;
+    agent *a = htc__gw_agent(gw, id);
+    if (!a && status == HTC_EREFUSED)
+        explained(gw, s, id, body);
+    if (!a || &gw->sites[a->site] != s)
         return;
     if (a->state <= AGENT_STARTING && (!a->handle_len || status != HTC_OK))
         htc__gw_agent_launched(gw, a, status, body);

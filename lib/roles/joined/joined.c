@@ -372,7 +372,7 @@ static void leave(htc_joined *j, int at_once)
     say_hello(j);
 }
 
-/* Why one has ended that the gateway still waits for is worth a word; of others it knows by themselves. */
+/* Why one has ended is worth a word, also when it is known only after its end. */
 static void agent_ended(htc_joined *j, htc_reader *r)
 {
     char      how[256];
@@ -380,7 +380,7 @@ static void agent_ended(htc_joined *j, htc_reader *r)
     htc_bytes handle = htc_get_bytes(r);
     htc_get_str(r, how, sizeof how);
     launched *l = r->status == HTC_OK && handle.len ? find(j, agent) : NULL;
-    if (l && how[0])
+    if (r->status == HTC_OK && handle.len && how[0])
         say_launched(j, agent, HTC_EREFUSED, htc_bytes_of(how));
     forget(j, l);
     say_hello(j);
