@@ -139,6 +139,31 @@ Test(batch_ends, a_job_that_is_not_listed_has_its_reason)
     htc__batch_destroy(b);
 }
 
+/* A submission is refused where no other job of ours is listed: that is believed when it comes twice, and why it was refused is known still. */
+Test(batch_ends, why_a_submission_failed_is_kept_until_it_is_told)
+{
+    htc_env            env = { .size = sizeof env };
+    htc__batch        *b = NULL;
+    htc__batch_options o = { .system = "slurm", .nonce = 0x1234abcd, .user = "olga", .log_dir = "/d/log" };
+    htc__batch_run     r;
+    htc__batch_event   e;
+    htc_ns             now = HTC_SECOND;
+    int                refused = 0;
+    cr_assert(eq(int, htc__batch_create(&env, &o, &b), HTC_OK));
+    cr_assert(eq(int, htc__batch_launch(b, 1, 1, 1, "'agent'", now), HTC_OK));
+    for (int i = 0; i < 10 && !refused; i++, now = htc__batch_deadline(b)) {
+        if (htc__batch_command(b, now, &r))
+            htc__batch_done(b, r.id, r.look ? 0 : 1, (htc_bytes){ 0 }, htc_bytes_of("sbatch: error: Invalid account\n"), now);
+        while (htc__batch_next_event(b, &e)) {
+            cr_assert(e.kind == HTC__BATCH_REFUSED);
+            cr_expect(strstr(e.text, "Invalid account") != NULL, "%s", e.text);
+            refused = 1;
+        }
+    }
+    cr_expect(eq(int, refused, 1));
+    htc__batch_destroy(b);
+}
+
 /* Grid Engine: an array job of which one element ends by itself, one with code 3, one by a signal, and one by its wall time. */
 #define ELEMENT(OWNER, NAME, JOB, TASK, FAILED, CODE)                                                                                             \
     "==============================================================\n"                                                                           \

@@ -581,12 +581,14 @@ static void looked(htc__batch *b, int exit_code, htc_bytes printed, htc_bytes er
     b->bad_looks = 0;
     b->looked_at = b->now_at;
     end_missing(b, now);
-    b->trouble[0] = '\0';
-    int soon = 0;
+    int soon = 0, unsure = 0;
     for (uint32_t i = 0; i < b->count; i++) {
         b->pilots[i].missing = b->pilots[i].seen ? 0 : b->pilots[i].missing;
         soon |= b->pilots[i].missing || b->pilots[i].killed;
+        unsure |= b->pilots[i].state == PILOT_UNSURE;
     }
+    if (!unsure) /* else it is why they are refused by the next look */
+        b->trouble[0] = '\0';
     for (uint32_t i = b->n_strays; i-- > 0;)
         if (!b->strays[i].seen)
             b->strays[i] = b->strays[--b->n_strays];
