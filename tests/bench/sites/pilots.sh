@@ -29,9 +29,10 @@ for round in 1 2 3; do
     for s in in out; do
         echo "$s $(run $s)" >> "$top/times" || exit 1
     done
-    begun=$(date +%s%N)
-    salloc -Q -n1 bash -c "for i in \$(seq $steps); do srun -n1 /bin/true; done" < /dev/null > /dev/null 2>&1 || { echo "srun fails" >&2; exit 1; }
-    echo "srun $(awk -v a="$begun" -v b="$(date +%s%N)" 'BEGIN { print (b - a) / 1e9 }')" >> "$top/times"
+    # the steps alone: the allocation is not counted
+    salloc -Q -n1 bash -c "date +%s%N; for i in \$(seq $steps); do srun -n1 /bin/true || exit 1; done; date +%s%N" < /dev/null > "$top/srun" 2> "$top/srun.log" ||
+        { echo "srun fails: $(tail -n 1 "$top/srun.log")" >&2; exit 1; }
+    echo "srun $(awk 'NR == 1 { begun = $1 } END { print ($1 - begun) / 1e9 }' "$top/srun")" >> "$top/times"
 done
 python3 - "$top/times" "$tasks" "$steps" << 'PY'
 import sys
