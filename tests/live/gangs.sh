@@ -1,7 +1,8 @@
 #!/bin/bash
 # usage: gangs.sh PROGRAM_FOLDER
-# Tasks of several nodes: this machine and two hosts that have joined it, each with two slots. Row 25 of the specification's section 7: k cores are
-# held at once, never more than all, two users' gangs on too few cores both finish, and a real MPI task runs, by Debian's MPICH.
+# Tasks of several nodes: this machine and two hosts that have joined it, each with two slots. Of row 25 of the specification's section 7: k cores are
+# held at once, never more than all, gangs of two jobs of one user on too few cores both finish, and a real MPI task runs, by Debian's MPICH.
+# Gangs of two users are those of tests/unit/test_gateway_gangs.c and world_gangs.
 source "$(dirname "$0")/live.sh"
 lets_hosts_join
 cat > head.ini << END
