@@ -17,7 +17,7 @@ BIN = os.path.abspath(sys.argv[1])
 HTC, KVD, AGENT = (os.path.join(BIN, name) for name in ("htc", "htc-kvd", "htc-agent"))
 STORE = sys.argv[2] if len(sys.argv) > 2 else "members"
 SEED = int(os.environ.get("HTC_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
-ROUNDS = 20 if os.environ.get("HTC_TEST_FULL") == "1" else 2 if "HTC_TEST_LIGHT" in os.environ or STORE != "members" else 4
+ROUNDS = 20 if os.environ.get("HTC_TEST_FULL") == "1" else 2 if "HTC_TEST_LIGHT" in os.environ or STORE != "members" else 5  # 5: each disturbance once
 TASKS = (80 if STORE == "members" else 20) * ROUNDS
 LEASE = 1.5
 HOSTS, MEMBERS = ("east", "west"), ("a", "b", "c") if STORE == "members" else ()
@@ -313,11 +313,12 @@ def main():
     if STORE == "etcd":
         large_job_is_refused(first)
     run(HTC, "--dir", at("head%d" % first), "submit", "--", "sh", "-c", "sleep 0.2; echo task {}", ":::", *range(1, TASKS + 1))
-    terms = 0
+    terms, done = 0, set()
     for i in range(ROUNDS):
         n = soon("a gateway is active", active)
         text, fn = DISTURBANCES[i % len(DISTURBANCES)] if i < len(DISTURBANCES) else rng.choice(DISTURBANCES)
         print("gateway %d: %s" % (n, text), flush=True)
+        done.add(text)
         again = fn(n)
         if fn is kill_other:
             again = again()
@@ -329,6 +330,8 @@ def main():
         time.sleep(rng.uniform(0, 1))
     if not terms:
         fail("no other gateway has gone on")
+    if ROUNDS > 2 and len(done) < len(DISTURBANCES):
+        fail("of %d disturbances there were only: %s" % (len(DISTURBANCES), ", ".join(sorted(done))))
     check("2" if STORE == "etcd" else "1")
 
 
