@@ -94,6 +94,7 @@ assert by["makespan_s of one & all at 50"]["ours"] == 20 and by["makespan_s of o
 assert by["makespan_s of here at 9 - 2"]["verdict"] == "not run", by
 PY
 grep -qF '| a bag of 100 tasks \| of 10 s |' "$dir/report.md" || fail "the report's table is broken"
+grep -qxF 'Set-up: `good.ini`. Seed 1: cores. Seeds 1 to 3: half. Commands, without a seed: here.' "$dir/report.md" || fail "the report lacks its set-up: $(grep Set-up "$dir/report.md")"
 grep -qF '](report/good-makespan_s.svg)' "$dir/report.md" || fail "the report lacks a picture"
 python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$dir/report/good-makespan_s.svg"
 [ "$(grep -c '>published: ' "$dir/report/good-makespan_s.svg")" = 2 ] || fail "published values are not drawn"
@@ -187,7 +188,8 @@ value = makespan_s of one / makespan_s of other
 published = 1
 must = within factor 3
 INI
-ends 0 "$dir/close.ini" --json
+ends 0 "$dir/close.ini" --json --report "$dir/close.md"
+grep -qxF 'Set-up: `close.ini`. Seeds 1 to 5: one, twice. Seeds 6 to 10: other.' "$dir/close.md" || fail "the report lacks its seeds: $(grep Set-up "$dir/close.md")"
 python3 - "$dir/out" << 'PY'
 import json, sys
 more, less, both, ratio = (c for c in json.load(open(sys.argv[1]))["experiments"][0]["claims"])

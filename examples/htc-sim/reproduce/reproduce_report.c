@@ -48,7 +48,8 @@ static void head(const reproduction *r, FILE *out)
             "# Published figures beside ours\n\n"
             "`htc-sim reproduce%s --report FILE` has written this page: do not edit it. Each experiment is a file in `examples/sim`, which has the\n"
             "published values, what is claimed of them, and how much they may differ: that was fixed beforehand, as the paper's own validation error, or\n"
-            "what the description of the experiment allows, or 10 %% and the order. `htc-sim reproduce NAME` runs one of them.\n\n"
+            "what the description of the experiment allows, or 10 %% and the order. `htc-sim reproduce NAME` runs one of them. A run depends on nothing\n"
+            "but its file and its seed, where it is no command; both stand below each heading.\n\n"
             "*Fitted*: a parameter of the model was made from the published value, so that nothing is shown where both agree. *Ours*: the paper has\n"
             "words or nothing, and the number is our reading of them, a bound of our own, or another form of ours. *Pilot*: the paper draws a curve without\n"
             "numbers, or gives the rule alone, and the number was calculated beforehand from its rules and data. Neither is a published value, though both\n"
@@ -123,6 +124,41 @@ static void pictures(const experiment *e, const char *folder, FILE *out)
     }
 }
 
+/* Whether two series have the same seeds, or are commands both: those have none. */
+static int same_seeds(const series *a, const series *b)
+{
+    return (!a->model && !b->model) || (a->model && b->model && a->seed == b->seed && a->seeds == b->seeds);
+}
+
+/* The file that has the set-up, and the seeds of the runs: with the names of their series where they differ. */
+static void setup(const experiment *e, FILE *out)
+{
+    const char *name = strrchr(e->file, '/') ? strrchr(e->file, '/') + 1 : e->file;
+    int         differ = 0;
+    for (size_t i = 1; i < e->n_series; i++)
+        differ |= !same_seeds(&e->series[0], &e->series[i]);
+    fprintf(out, "Set-up: `%s`.", name);
+    for (size_t i = 0; i < e->n_series; i++) {
+        const series *s = &e->series[i];
+        size_t        before = 0;
+        while (before < i && !same_seeds(&e->series[before], s))
+            before++;
+        if (before < i)
+            continue;
+        if (!s->model)
+            fprintf(out, " Commands, without a seed");
+        else if (s->seeds == 1)
+            fprintf(out, " Seed %" PRIu64, s->seed);
+        else
+            fprintf(out, " Seeds %" PRIu64 " to %" PRIu64, s->seed, s->seed + s->seeds - 1);
+        for (size_t k = i, n = 0; k < e->n_series && differ; k++)
+            if (same_seeds(s, &e->series[k]))
+                fprintf(out, "%s%s", n++ ? ", " : ": ", e->series[k].name);
+        fputc('.', out);
+    }
+    fprintf(out, "\n\n");
+}
+
 int report_write(const reproduction *r, const char *file)
 {
     FILE *out = fopen(file, "w");
@@ -142,6 +178,7 @@ int report_write(const reproduction *r, const char *file)
             fprintf(out, ".");
         }
         fprintf(out, "\n\n");
+        setup(e, out);
         claims(e, out);
         for (size_t k = 0; k < e->n_series; k++)
             if (e->series[k].error.text[0])
