@@ -30,6 +30,32 @@ Test(gateway_agents, an_agent_ends_with_the_handle_that_it_was_launched_as)
     cr_expect(eq(sz, r.n_launched, 2), "it has ended");
 }
 
+/* Olga's queue is long and Ann's is empty: Ann's agent is told to end, though there are tasks that it could run. */
+Test(gateway_agents, an_agent_gets_no_task_of_another_user)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    cr_assert(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"user.add\",\"name\":\"ann\",\"password\":\"secret\"}"), ""));
+    uint64_t hers = submit(p, "ann", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(sz, r.n_launched, 1));
+    hand h = hello(r.launched[0].agent);
+    uint64_t other = submit(p, "olga", SWEEP(100));
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, at.job, hers));
+    ten_seconds();
+    cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_EXIT));
+    cr_expect(eq(long, (long)count_of(p, hers, "done"), 1L));
+    cr_expect(eq(long, (long)count_of(p, other, "waiting"), 100L), "some of them have been handed out");
+    for (size_t i = 1; i < r.n_launched; i++) { /* those that come for Olga get hers */
+        hand o = hello(r.launched[i].agent);
+        cr_assert(eq(u32, pull(&o, &at), HTC_GRANT_TASKS));
+        cr_expect(eq(u64, at.job, other));
+    }
+    cr_expect(r.n_launched > 1, "no agent was launched for her");
+}
+
 /* The gateway ends with the handle: the next one has it from the store, asks for it to be watched, and can end it. */
 Test(gateway_agents, a_handle_outlives_the_gateway)
 {

@@ -292,6 +292,55 @@ static void cores_are_free_again(const char *policy)
     htc__sys_close(s);
 }
 
+/* ---- usage ---- */
+
+static const user *user_of(const sys *s, const char *name)
+{
+    const htc_gateway *gw = htc_sim_machine(s->gateway);
+    for (const user *u = gw ? gw->users : NULL; u; u = u->hh.next)
+        if (strcmp(u->name, name) == 0)
+            return u;
+    return NULL;
+}
+
+/* Cores that this user's agents hold: of those that have registered and whose process has not ended. */
+static uint32_t cores_held(const sys *s, const char *name)
+{
+    const htc_gateway *gw = htc_sim_machine(s->gateway);
+    uint32_t           n = 0;
+    for (const agent *a = gw ? gw->agents : NULL; a; a = a->hh.next)
+        n += a->state >= AGENT_READY && strcmp(a->user->name, name) == 0 ? a->n_slots : 0;
+    return n;
+}
+
+/* What is charged is what the agents were there for, within a hundredth: two users at two sites, whose tasks differ in length. */
+static void usage_is_the_agents_time(const char *policy)
+{
+    static const htc_site_options two[] = { { .size = sizeof two[0], .name = "one", .cores = 3 }, { .size = sizeof two[0], .name = "two", .cores = 2 } };
+    static const char *const      who[] = { "ada", "bob" };
+    spans    p = { { "ada", "bob" }, { 20 * HTC_SECOND, 13 * HTC_SECOND }, 0, 0 };
+    sys     *s = open_system(policy, NULL, two, 2, &p);
+    double   there[2] = { 0, 0 };
+    htc_ns   before = htc_sim_now(s->w);
+    htc__sys_submit(s, "ada", "a", 60);
+    htc__sys_submit(s, "bob", "b", 40);
+    for (int more = 1; more;) {
+        uint32_t now[2] = { cores_held(s, who[0]), cores_held(s, who[1]) };
+        more = (!htc__sys_all_finished(s) || s->agents_alive) && htc_sim_next(s->w) == HTC_OK;
+        for (int i = 0; i < 2; i++)
+            there[i] += now[i] * (double)(htc_sim_now(s->w) - before) / 1e9;
+        before = htc_sim_now(s->w);
+    }
+    for (int i = 0; i < 2; i++) {
+        const user *u = user_of(s, who[i]);
+        double      charged = u ? (double)u->core_ns / 1e9 : 0;
+        printf("  %-6s %s: %.1f core seconds are charged, agents were there for %.1f\n", policy, who[i], charged, there[i]);
+        expect(there[i] > 500 && charged > 0.99 * there[i] && charged < 1.01 * there[i], "%s is charged %.1f core seconds, the agents were there for %.1f", who[i], charged, there[i]);
+    }
+    close_system(s);
+    htc__sys_close(s);
+}
+
 /* ---- a newcomer ---- */
 
 /* Ada holds five of ten slots with her last tasks, of 40 s each. Bob holds the others with short ones. Seconds until the first
@@ -354,6 +403,9 @@ int main(void)
         printf("a second after a task has ended its core is free:\n");
         cores_are_free_again("eq1");
         cores_are_free_again("maxmin");
+        printf("core time that is charged:\n");
+        usage_is_the_agents_time("eq1");
+        usage_is_the_agents_time("maxmin");
         printf("a newcomer's first task has ended after:\n");
         newcomer();
         printf("worked example, with agents:\n");
