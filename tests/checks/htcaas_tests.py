@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: SOURCE=DIR htcaas_tests.py
 doc/testing.md names tests for each row of three tables: those tests exist. In a cell `FILE` is a test, a bench, a check, a fuzzer or an experiment, and `FILE`: `NAME`, ... are
-tests in that file (a Criterion test or a function of that name) or words in it. A file of tests is in the list of its folder's meson.build."""
+tests in that file (a Criterion test or a function of that name) or whole words in it. A file of tests is in the list of its folder's meson.build."""
 import os, re, sys
 
 source = os.environ['SOURCE']
@@ -36,7 +36,7 @@ def has(folder, name, what):
     text = read(folder, name)
     if name.startswith('test_'):
         return re.search(r'^(Test\(\w+, |static void )%s\b' % re.escape(what), text, re.M)
-    return what in text
+    return re.search(r'(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])' % re.escape(what), text)
 
 
 def look(where, cell):
