@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """usage: SOURCE=DIR status_codes.py
-The error codes of the specifications: each is in the table of htcsched/status.h, under its long name (E_SCHEMA is HTC_ESCHEMA), and a test
+The error codes of the specifications: each is in the table of htcsched/status.h, under its long name (E_SCHEMA is HTC_ESCHEMA, E_TOO_BIG is HTC_ETOOBIG), and a test
 expects it of what it has provoked. Beside the specifications that lie by the tree (../shared/spec), NAMED lists the codes that they had; so the check
 is the same where they are not there. Every other error of the table is looked for in the same way."""
 import glob, os, re, sys
 
 source = os.environ['SOURCE']
-NAMED = {'ESCHEMA', 'EUNSUPPORTED', 'EXPATH', 'EDENIED', 'ESTORE', 'ESTAGEIN', 'EUNKNOWN', 'ENOSPC', 'EFULL'}
+NAMED = {'ESCHEMA', 'EUNSUPPORTED', 'EXPATH', 'EDENIED', 'ESTORE', 'ESTAGEIN', 'EUNKNOWN', 'ENOSPC', 'EFULL', 'ETOOBIG', 'ENORESOURCES'}
 PLACEHOLDERS = {'ECODE'}  # of a form, not a code
+OTHERWISE = {'ENORESOURCES': 'ENOFIT'}  # their code has another name in the table
 
 # Expected: an assertion has it, it is compared with what was answered, a row of a table of cases ends with it, or it stands in an answer's text.
 EXPECTED = re.compile(r"\b(cr_\w+|\w*expect\w*|\w*refus\w*|\w*assert\w*)\(.*\bHTC_E[A-Z]+|[!=]= *HTC_E[A-Z]+|\{.*\bHTC_E[A-Z]+\b.*\}|[\"']HTC_E[A-Z]+")
@@ -22,8 +23,8 @@ def specified():
     found = set(NAMED)
     for path in glob.glob(os.path.join(source, '../shared/spec/*.md')):
         text = open(path).read()
-        found |= set(re.findall(r'\bHTC_(E[A-Z]+)\b', text)) | {'E' + name for name in re.findall(r'\bE_([A-Z]+)\b', text)}
-    return found - PLACEHOLDERS
+        found |= set(re.findall(r'\bHTC_(E[A-Z]+)\b', text)) | {'E' + name.replace('_', '') for name in re.findall(r'\bE_([A-Z_]+)\b', text)}
+    return {OTHERWISE.get(code, code) for code in found - PLACEHOLDERS}
 
 
 def expected():
