@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: malice.sh PROGRAM_FOLDER
-# Root's system with users under uids of their own. ben wants what ada has: to read it, change it, keep her from it, or learn of it. Each line below is an
+# Root's system with users under uids of their own. ben wants what ada and cy have: to read it, change it, keep them from it, or learn of it. Each line below is an
 # attack of the table in doc/design/isolation.md, which says where the others are tried.
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/people_lib.sh"
@@ -11,8 +11,8 @@ H=("$top/build/examples/htc" --dir "$dir")
 export LD_LIBRARY_PATH=$top/build
 port=$(python3 "$ports" 2 $$)
 printf '[server]\nothers = on\nmetrics = 127.0.0.1:%s\nportal = 127.0.0.1:%s\n[agent]\nheartbeat_s = 0.2\n[data]\nuploads_max = 1M\n' "$port" $((port + 1)) > "$top/htc.ini"
-expect 0 "${H[@]}" up --slots 4 --config "$top/htc.ini"
-for name in ada ben; do
+expect 0 "${H[@]}" up --slots 6 --config "$top/htc.ini"
+for name in ada ben cy; do
     expect 0 "${H[@]}" user add $name --uid "${!name}:${!name}" --password-file "$top/password"
     as $name 0 login $name --password-file "$top/password"
 done
@@ -30,6 +30,8 @@ as ada 0 submit --wait --name "$word" -i "$top/home-ada/$word.in" -- cat "$word.
 as ada 0 submit --name "$word" --env "SECRET=$word" -- "$top/home-ada/run.sh" "$word"
 running() { [ -s "$top/home-ada/pid" ]; }
 soon running || fail "ada's task does not run: $("${H[@]}" status)"
+# And what cy has: a job that has ended.
+as cy 0 submit --wait --name "$word-of-cy" -- sh -c "echo $word of cy; echo $word of cy > \"\$HTC_OUTPUT_DIR/kept\""
 pid=$(cat "$top/home-ada/pid") where=$(cat "$top/home-ada/where")
 hash=$(ls "$dir/data/blobs/ada")
 
@@ -41,23 +43,27 @@ ben_says() # WORDS...: all that htc answers, whatever that is
     said=$("${words[@]}" "$top/build/examples/htc" --dir "$dir" "$@" 2>&1 < /dev/null)
     [[ $said != *$word* ]] || fail "ben is told of it: htc $*: $said"
 }
-there=2 not=77
+there=2 of_cy=3 not=77
+for hers in $there $of_cy; do
 for what in 'status' 'tasks' 'logs' 'why' 'cancel' 'hold' 'release' 'retry --failed' 'resubmit' 'rm' 'du' 'wait' 'report' 'fetch --to x'; do
     for task in '' .0; do
         # shellcheck disable=SC2086
-        ben_says ${what%% *} $there$task ${what#"${what%% *}"}
-        of_hers=${said//$there/N}
+        ben_says ${what%% *} $hers$task ${what#"${what%% *}"}
+        of_hers=${said//$hers/N}
         # shellcheck disable=SC2086
         ben_says ${what%% *} $not$task ${what#"${what%% *}"}
-        [ "$of_hers" = "${said//$not/N}" ] || fail "htc $what of a job of ada's, and of none: '$of_hers', '$said'"
+        [ "$of_hers" = "${said//$not/N}" ] || fail "htc $what of job $hers of another, and of none: '$of_hers', '$said'"
     done
+done
 done
 for what in 'status' 'status all' 'cancel all' 'rm all' 'users' 'agents' 'sites' 'project list' 'quota' 'report --by user,project,day' 'history' 'du' 'why' '--json users' '--json agents'; do
     # shellcheck disable=SC2086
     ben_says $what
 done
-ben_says submit --after $there -- true
-[[ $said == *"never was yours"* ]] || fail "ben waits for a job of ada's: $said"
+for hers in $there $of_cy; do
+    ben_says submit --after $hers -- true
+    [[ $said == *"never was yours"* ]] || fail "ben waits for job $hers of another: $said"
+done
 for what in 'status' 'cancel all' 'submit -- true' 'quota' 'user set ada --weight 1'; do
     # shellcheck disable=SC2086
     as ben 4 --user ada $what
@@ -76,16 +82,16 @@ refuses() # COMMAND...: ben may not
 }
 token=$(find "$top/home-ada" -name ada -type f | head -n 1)
 [ -s "$token" ] || fail "ada has no token"
-live=$(find "${where%/*}" -name stdout | head -n 1) kept=$(find "$dir/data/out/1" -name stdout | head -n 1)
-for file in "$token" "$dir/operator" "$dir/data/blobs/ada/$hash" "$where/$word.tmp" "$live" "$kept" "/proc/$pid/environ" "/proc/$pid/mem" "/proc/$pid/maps"; do
+live=$(find "${where%/*}" -name stdout | head -n 1) kept=$(find "$dir/data/out/1" -name stdout | head -n 1) kept_of_cy=$(find "$dir/data/out/$of_cy" -name kept | head -n 1)
+for file in "$token" "$dir/operator" "$dir/data/blobs/ada/$hash" "$where/$word.tmp" "$live" "$kept" "$kept_of_cy" "/proc/$pid/environ" "/proc/$pid/mem" "/proc/$pid/maps"; do
     [ -e "$file" ] || fail "there is no $file to be refused"
     refuses cat "$file"
 done
-for place in "$dir/data/blobs" "$dir/data/blobs/ada" "$dir/data/out" "$dir/data/out/1" "$dir/slots" "$where" "$dir/log" "$dir/store" "/proc/$pid/fd" "/proc/$pid/cwd/"; do
+for place in "$dir/data/blobs" "$dir/data/blobs/ada" "$dir/data/out" "$dir/data/out/1" "$dir/data/out/$of_cy" "$dir/slots" "$where" "$dir/log" "$dir/store" "/proc/$pid/fd" "/proc/$pid/cwd/"; do
     [ -d "$place" ] || fail "there is no $place to be refused"
     refuses ls "$place"
 done
-for place in "$dir" "$dir/data" "$dir/data/blobs" "$dir/data/blobs/ada" "$dir/data/out" "$dir/data/out/2" "$dir/slots" "$where" "$dir/log"; do
+for place in "$dir" "$dir/data" "$dir/data/blobs" "$dir/data/blobs/ada" "$dir/data/out" "$dir/data/out/2" "$dir/data/out/$of_cy" "$dir/slots" "$where" "$dir/log"; do
     run_as ben sh -c ": > '$place/planted' || ln -s /etc/passwd '$place/planted' || mkdir '$place/planted'" 2> /dev/null && fail "ben plants something in $place"
 done
 for what in "kill -0 $pid" "kill -STOP $pid" "kill -9 $pid" "renice -n 19 -p $pid" "prlimit --pid $pid --nofile=3:3" "taskset -p 1 $pid"; do
@@ -133,14 +139,14 @@ get() { python 'try: print(urllib.request.urlopen(sys.argv[1], timeout=20).read(
 except urllib.error.HTTPError as e: print(e.code)' "$1"; }
 for page in "$port/metrics" $((port + 1))/ "$((port + 1))/output?job=2&task=0&name=stdout" "$((port + 1))/archive?job=1" "$((port + 1))/events?job=2"; do
     got=$(get "http://127.0.0.1:$page")
-    [ -n "$got" ] && [[ $got != *"$word"* ]] && ! grep -E '\b(ada|ben|65102)\b' <<< "$got" > /dev/null || fail "$page: $got"
+    [ -n "$got" ] && [[ $got != *"$word"* ]] && ! grep -E '\b(ada|ben|cy|65102|65104)\b' <<< "$got" > /dev/null || fail "$page: $got"
 done
 
-# --- keeping her from it: what ben piles up is bounded, and she goes on ---
+# --- keeping them from it: what ben piles up is bounded, and they go on ---
 expect 0 "${H[@]}" quota ben --tasks 2000
 ben_says submit --hold -- true ::: {1..3000}
 [[ $said == *"more than the quota of unfinished tasks"* ]] || fail "ben's quota: $said"
-for _ in 1 2 3; do ben_says submit -- sleep 0.1 ::: {1..300}; done
+for _ in 1 2 3; do ben_says submit -- sleep 0.3 ::: {1..300}; done
 head -c 2000000 /dev/zero > "$top/home-ben/large"
 ben_says submit -i "$top/home-ben/large" -- true
 [[ $said == *uploads_max* ]] || fail "ben's upload: $said"
@@ -155,6 +161,17 @@ time.sleep(60)'
 python "$slow_clients" "$dir/gateway.sock" > "$top/held" &
 slow=$!
 soon [ -s "$top/held" ] || fail "ben cannot connect"
+# Of six slots ada's task has one, and a half of the others is cy's: she comes last, and two of her tasks run while hundreds of ben's wait.
+as cy 0 submit --name share -- sh -c 'until [ -e "$1" ]; do sleep 0.05; done; echo "$2 of cy" > "$HTC_OUTPUT_DIR/kept"' sh "$top/home-cy/go" '{}' ::: 1 2 3 4
+count_for() { json "$("${H[@]}" --user "$1" status all --json)" "sum(j['tasks']['$2'] for j in v['jobs'])"; }
+has_her_share() { [ "$(count_for cy running)" -ge 2 ] && [ "$(count_for ben waiting)" -gt 0 ]; }
+soon has_her_share || fail "ben keeps cy from her share: $("${H[@]}" status)"
+run_as cy touch "$top/home-cy/go"
+as cy 0 wait last
+as cy 0 fetch last --to "$top/home-cy/results"
+[ "$(find "$top/home-cy/results" -name kept -exec cat {} + | sort | tr '\n' ' ')" = '1 of cy 2 of cy 3 of cy 4 of cy ' ] || fail "what cy has is not as she made it: $(find "$top/home-cy/results")"
+as cy 0 logs $of_cy
+[ "$out" = "$word of cy" ] || fail "cy's first job: $out"
 as ada 0 submit --wait -- true
 touch "$top/home-ada/go"
 as ada 0 wait $there
@@ -171,4 +188,4 @@ kill "$(cat "$top/held")" && wait $slow 2> /dev/null
 as ben 0 cancel all
 expect 0 "${H[@]}" down --now
 none_left
-echo "ada's things are ada's"
+echo "ada's and cy's things are theirs"

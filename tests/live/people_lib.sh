@@ -1,4 +1,4 @@
-# Three people for tests: owner, ada and ben have a uid and a home each; root is none of them. Source it before live.sh.
+# Four people for tests: owner, ada, ben and cy have a uid and a home each; root is none of them. Source it before live.sh.
 # shellcheck shell=bash
 if [ "$(id -u)" != 0 ] && [ -z "${HTC_PEOPLE_INSIDE:-}" ]; then
     # Whoever has subordinate uids is root over them in a namespace.
@@ -9,7 +9,7 @@ if [ "$(id -u)" != 0 ] && [ -z "${HTC_PEOPLE_INSIDE:-}" ]; then
     HTC_PEOPLE_INSIDE=1 exec unshare --user --map-root-user --map-auto "$0" "$@"
 fi
 
-owner=65101 ada=65102 ben=65103
+owner=65101 ada=65102 ben=65103 cy=65104
 
 people_begin()
 {
@@ -21,7 +21,7 @@ people_begin()
     cp "$bin"/htc "$bin"/htc-kvd "$bin"/htc-gateway "$bin"/htc-agent "$top/build/examples/" || exit 1
     find "$bin/.." -maxdepth 1 -name "libhtcsched.so*" ! -type d -exec cp -P {} "$top/build/" \;
     chmod -R go+rX "$top/build"
-    for name in owner ada ben; do
+    for name in owner ada ben cy; do
         mkdir -m 700 "$top/home-$name"
         chown "${!name}:${!name}" "$top/home-$name"
     done
