@@ -2,7 +2,7 @@
 """Kill -9 of random agents, gateway and store at random moments while fast tasks run.
 
 Every task ends with exactly one committed result, the same as in a serial run; no status is ever impossible; tasks of a
-living agent go on. Prints its seed; HTC_TEST_SEED repeats one, HTC_TEST_FULL=1 kills for longer, HTC_TEST_LIGHT=1 for less.
+living agent go on. Prints its seed; HTC_TEST_SEED repeats one, HTC_TEST_FULL=1 kills for longer and has a job of 10,000 tasks, HTC_TEST_LIGHT=1 kills for less.
 """
 import json
 import os
@@ -16,9 +16,12 @@ import time
 
 BIN = os.path.abspath(sys.argv[1])
 HTC = os.path.join(BIN, "htc")
-SECONDS = int(os.environ.get("HTC_KILL_S", 900 if os.environ.get("HTC_TEST_FULL") == "1" else 20 if "HTC_TEST_LIGHT" in os.environ else 45))
+FULL, LIGHT = os.environ.get("HTC_TEST_FULL") == "1", "HTC_TEST_LIGHT" in os.environ
+SECONDS = int(os.environ.get("HTC_KILL_S", 900 if FULL else 20 if LIGHT else 45))
 SEED = int(os.environ.get("HTC_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
-TASKS = 400
+TASKS = 400  # of a job, but for the first in the long form:
+FIRST = int(os.environ.get("HTC_KILL_TASKS", 10000 if FULL else TASKS))
+LEAST = FIRST + (0 if LIGHT else 2 * TASKS)  # tasks in all, however slow the machine is
 LONGEST = 5  # seconds: a task sleeps for 0.05 s at most, on a machine that may be slow
 STATES = ["waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed", "cancelled"]
 INI = """[agent]
@@ -87,26 +90,32 @@ def check_status(last_done):
     return 1
 
 
+def jobs():
+    """How many tasks each job has."""
+    return {j["id"]: j["count"] for j in sorted(json.loads(htc("status", "--json").stdout)["jobs"], key=lambda j: j["id"])}
+
+
 def usage():
     users = json.loads(htc("users", "--json").stdout)
     user = (users if isinstance(users, list) else users["users"])[0]
     return user["tasks_done"], user["core_s"]
 
 
-def check_usage(ids):
+def check_usage(counts):
     """What was used is what the results say, and what attempts took that ended without the last result; also after the jobs were removed and the
     gateway killed again.
 
     An attempt that was lost with its agent counts until that was heard last. One whose process was killed has a result, which counts, and the
     report has the last one alone: it happens where what is killed as an agent is its child, just before that becomes the task."""
     done, core_s = usage()
-    ran = sum(j["run_s"] for j in json.loads(htc("report", "--json", *map(str, ids)).stdout)["jobs"])
-    tasks = [t for i in ids for t in json.loads(htc("tasks", str(i), "--json").stdout)["tasks"]]
-    if len(tasks) != len(ids) * TASKS:
-        fail(f"{len(tasks)} tasks are listed of {len(ids) * TASKS}")
+    total = sum(counts.values())
+    ran = sum(j["run_s"] for j in json.loads(htc("report", "--json", *map(str, counts)).stdout)["jobs"])
+    tasks = [t for i in counts for t in json.loads(htc("tasks", str(i), "--limit", str(counts[i]), "--json").stdout)["tasks"]]
+    if len(tasks) != total:
+        fail(f"{len(tasks)} tasks are listed of {total}")
     ended = sum(t["tries"] + t["lost"] for t in tasks)
-    if done != len(ids) * TASKS or core_s < ran - 1e-3 or core_s > ran + 1e-3 + ended * LONGEST:
-        fail(f"{done} tasks and {core_s} s are counted, and the results are {len(ids) * TASKS} tasks of {ran} s, with {ended} killed or lost besides")
+    if done != total or core_s < ran - 1e-3 or core_s > ran + 1e-3 + ended * LONGEST:
+        fail(f"{done} tasks and {core_s} s are counted, and the results are {total} tasks of {ran} s, with {ended} killed or lost besides")
     htc("rm", "all")
     for name, pid in daemons():
         if name == "htc-gateway":
@@ -131,23 +140,23 @@ def main():
         f.write('#!/bin/sh\n[ "$2" = 0 ] || sleep "$2"\necho "$1 squared is $(($1 * $1))" > "$HTC_OUTPUT_DIR/result.txt"\n')
     os.chmod("task.sh", 0o755)
     htc("up", "--slots", "4", "--config", "htc.ini", "--pause-max", "0.2s")
-    ids, last_done, kills, looks = [], {}, {}, 0
+    counts, last_done, kills, looks = {}, {}, {}, 0
     until = time.monotonic() + SECONDS
     # For so long, and until there were enough for a verdict: a slow machine needs longer for as many.
-    while time.monotonic() < until or sum(kills.values()) < SECONDS / 2 or len(kills) < 3:
-        unfinished = sum(TASKS for i in ids) - sum(last_done.values())
+    while time.monotonic() < until or sum(kills.values()) < SECONDS / 2 or len(kills) < 3 or sum(counts.values()) < LEAST or sum(last_done.values()) < LEAST - TASKS:
+        unfinished = sum(counts.values()) - sum(last_done.values())
         if unfinished < TASKS:
             # Not while somebody may be killed under it: an acknowledgement that is lost leaves the outcome open.
             for _ in range(200):
-                r = htc("submit", "--json", "--", "task.sh", "{n}", rng.choice(["0", "0.01", "0.05"]), ":::", f"n=1:{TASKS}",
-                        check=False)
+                r = htc("submit", "--json", "--", "task.sh", "{n}", rng.choice(["0", "0.01", "0.05"]), ":::",
+                        f"n=1:{TASKS if counts else FIRST}", check=False)
                 if r.returncode == 0:
                     break
                 if r.returncode not in (3, 6):
                     fail(f"submit: {r.stdout}")
                 time.sleep(0.1)
-                ids = [j["id"] for j in json.loads(htc("status", "--json").stdout)["jobs"]]
-            ids = sorted(j["id"] for j in json.loads(htc("status", "--json").stdout)["jobs"])
+                counts = jobs()
+            counts = jobs()
         time.sleep(rng.choice([0.02, 0.1, 0.3]) * rng.random() * 2)
         victims = daemons()
         name = rng.choice(["htc-agent", "htc-agent", "htc-gateway", "htc-kvd"])
@@ -160,20 +169,23 @@ def main():
             except ProcessLookupError:
                 pass
         looks += check_status(last_done)
-    print("kills:", kills, "looks at status:", looks, "jobs:", len(ids), "done before the end:", sum(last_done.values()))
-    for i in ids:
+    print("kills:", kills, "looks at status:", looks, "jobs:", len(counts), "done before the end:", sum(last_done.values()))
+    for i in counts:
         htc("wait", str(i), timeout=1800)
     check_status(last_done)
-    for i in ids:
+    total = sum(counts.values())
+    if sum(last_done.values()) != total or total < LEAST or max(counts.values()) != max(FIRST, TASKS):
+        fail(f"{sum(last_done.values())} tasks of {counts} are done: all have to be, at least {LEAST}, with {FIRST} in one job")
+    for i, count in counts.items():
         htc("fetch", str(i), "--to", f"results-{i}")
         manifest = json.load(open(f"results-{i}/manifest.json"))
-        if [t["index"] for t in manifest["tasks"]] != list(range(TASKS)):
+        if [t["index"] for t in manifest["tasks"]] != list(range(count)):
             fail(f"job {i}: the result set has not each task once")
-        for n in range(1, TASKS + 1):
+        for n in range(1, count + 1):
             text = open(f"results-{i}/{n - 1}/result.txt").read()
             if text != f"{n} squared is {n * n}\n":
                 fail(f"job {i}, task {n - 1}: {text!r}")
-    check_usage(ids)
+    check_usage(counts)
     htc("down")
     for name in os.listdir(os.path.join(STATE, "log")):
         if name.endswith(".out") and os.path.getsize(os.path.join(STATE, "log", name)):
@@ -181,7 +193,7 @@ def main():
     left = daemons()
     if left:
         fail(f"processes are left: {left}")
-    print(f"kill: {sum(kills.values())} kills, {len(ids) * TASKS} tasks, each with its one result")
+    print(f"kill: {sum(kills.values())} kills, {total} tasks, each with its one result")
 
 
 TOP = tempfile.mkdtemp(prefix="htc-kill.")
