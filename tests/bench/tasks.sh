@@ -1,7 +1,8 @@
 #!/bin/bash
 # What a task that does nothing costs at the start, after many have finished, and with a million more queued: time on the
 # clock, and CPU time of gateway, store, and agents with their tasks, which other programs on the machine change less. And what
-# gateway and store hold in memory, and how long htc status takes (median of 11).
+# gateway and store hold in memory, and how long htc status takes (median of 11). And how long the first of a million tasks takes until it runs, beside the one task of
+# another job in the same run.
 # Usage: tasks.sh FOLDER-OF-PROGRAMS [FINISHED]   (FINISHED: 10000; 10000 and 100000 with HTC_TEST_FULL=1)
 source "$(dirname "$0")/../live/live.sh"
 full=$([ "${HTC_TEST_FULL:-0}" = 1 ] && echo 1 || echo 0)
@@ -63,6 +64,22 @@ measure() # LABEL
         "$1" $(((ended - begun) / sample / 1000)) $(((after[0] - before[0]) / sample)) $(((after[1] - before[1]) / sample)) \
         $(((after[2] - before[2]) / sample)) $(((spawn_before + spawn_after) / 2)) "$(kib "$gateway")" "$(kib "$kvd")" "$(status_ms)"
 }
+# Milliseconds from the beginning of a submission of N tasks until the first of them runs, the median of 5.
+first_of() # N
+{
+    local i begun
+    for i in 1 2 3 4 5; do
+        rm -f "$top/first"
+        begun=$(date +%s%N)
+        # shellcheck disable=SC2016
+        expect 0 "${H[@]}" submit -- sh -c 'set -C; date +%s%N > "$0"; exec sleep 600' "$top/first" '{n}' ::: "n=1:$1"
+        soon [ -s "$top/first" ] || fail "no task of $1 runs"
+        echo $((($(cat "$top/first") - begun) / 1000000))
+        expect 0 "${H[@]}" cancel last
+        soon no_agents || fail "agents stay: $("${H[@]}" agents)"
+    done | sort -n | sed -n 3p
+}
+no_agents() { [ -z "$(pid_of htc-agent)" ]; }
 echo "load at the start: $(cut -d' ' -f1-3 /proc/loadavg), $(nproc) cores, $sample tasks a line"
 expect 0 "${H[@]}" up --slots 4
 gateway=$(pid_of htc-gateway) kvd=$(pid_of htc-kvd)
@@ -83,4 +100,7 @@ echo "1000000 tasks queued in $((($(date +%s%N) - begun) / 1000000)) ms"
 measure "and 1000000 queued"
 echo "load at the end: $(cut -d' ' -f1-3 /proc/loadavg)"
 expect 0 "${H[@]}" cancel last
+soon no_agents || fail "agents stay: $("${H[@]}" agents)"
+floor=$(first_of 1) first=$(first_of 1000000)
+echo "the first of 1000000 tasks runs $first ms after its submission began, that of a job of one task (the floor) $floor ms; goal: at most 2000 ms"
 expect 0 "${H[@]}" down --now
