@@ -114,6 +114,8 @@ Test(config, mistakes_name_file_line_key_and_what_is_allowed)
         { "[site.a]\nadapter = ctld\n", 2, "cannot have agents as jobs yet", "" },
         { "[site.a]\nbatch_step = 4\n", 2, "site.a.batch_step", "adapter, cores" },
         { "[site.a]\ndir = relative\n", 2, "site.a.dir", "" },
+        { "[site.a]\njobcomp = jobcomp.log\n", 2, "site.a.jobcomp", "" },
+        { "[batch]\njobcomp = jobcomp.log\n", 2, "batch.jobcomp", "" },
         { "[emu]\nhold = 2\n", 2, "emu.hold", "" },
         { "[site.a]\ncolour = red\n", 2, "site.a.colour", "" },
         { "[server]\nlisten = 0.0.0.0:7000\n", 2, "beyond loopback", "" },

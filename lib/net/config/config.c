@@ -314,6 +314,8 @@ htc_status htc_config_set(htc_config *c, const char *key, const char *value, htc
         return unknown(key, error);
     if (htc__config_value(&keys[i], value, &number) != 0)
         return htc__config_bad_value(&keys[i], key, value, error);
+    if (strcmp(key, "batch.jobcomp") == 0 && value[0] && value[0] != '/')
+        return htc__config_bad_value(&keys[i], key, value, error);
     if (keys[i].kind == LIST && htc__config_list_set(c->env, &c->lists[i], value) != HTC_OK)
         return htc__error(error, HTC_ECONFIG, "%s: more than %d words, or out of memory", key, LIST_MAX);
     return htc__config_keep(c->env, &c->values[i], value, error);
