@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define TEXT_MAX (2 * HTC__RECORDS_MAX) /* the rest of a file that was replaced, and what stands in the new one */
+
 struct htc__records_file {
     htc_env env;
     char   *path, *text;
@@ -23,7 +25,7 @@ htc__records_file *htc__records_create(const htc_env *env, const char *path)
     f->env = *env;
     f->fd = -1;
     f->path = htc__strdup(env, path);
-    f->text = htc__alloc(env, HTC__RECORDS_MAX);
+    f->text = htc__alloc(env, TEXT_MAX);
     if (f->path && f->text)
         return f;
     htc__records_free(f);
@@ -38,7 +40,7 @@ void htc__records_free(htc__records_file *f)
     if (f->fd >= 0)
         close(f->fd);
     htc__strfree(&env, f->path);
-    htc__free(&env, f->text, HTC__RECORDS_MAX);
+    htc__free(&env, f->text, TEXT_MAX);
     htc__free(&env, f, sizeof *f);
 }
 
@@ -71,38 +73,40 @@ static int is_replaced(const htc__records_file *f)
     return stat(f->path, &now) == 0 && fstat(f->fd, &open) == 0 && (now.st_ino != open.st_ino || now.st_dev != open.st_dev);
 }
 
-/* From f->at to the end of the last whole line. */
-static htc_bytes read_lines(htc__records_file *f)
+/* From f->at to the end of the last whole line; so many bytes. */
+static size_t read_lines(htc__records_file *f, char *text)
 {
     struct stat st;
     if (fstat(f->fd, &st) != 0)
-        return (htc_bytes){ 0 };
+        return 0;
     if (st.st_size < f->at) /* cut short: what stands there now is new */
         f->at = f->cut = 0;
     if (st.st_size - f->at > (off_t)HTC__RECORDS_MAX) {
         f->at = st.st_size - (off_t)HTC__RECORDS_MAX;
         f->cut = 1;
     }
-    ssize_t n = pread(f->fd, f->text, HTC__RECORDS_MAX, f->at);
-    char   *first = f->text, *last = n > 0 ? memrchr(f->text, '\n', (size_t)n) : NULL;
+    ssize_t n = pread(f->fd, text, HTC__RECORDS_MAX, f->at);
+    char   *first = text, *last = n > 0 ? memrchr(text, '\n', (size_t)n) : NULL;
     if (!last)
-        return (htc_bytes){ 0 };
-    f->at += last + 1 - f->text;
+        return 0;
+    f->at += last + 1 - text;
     if (f->cut)
-        first = (char *)memchr(f->text, '\n', (size_t)n) + 1;
+        first = (char *)memchr(text, '\n', (size_t)n) + 1;
     f->cut = 0;
-    return (htc_bytes){ first, (size_t)(last + 1 - first) };
+    memmove(text, first, (size_t)(last + 1 - first));
+    return (size_t)(last + 1 - first);
 }
 
 htc_bytes htc__records_read(htc__records_file *f)
 {
     if (f->fd < 0 && !open_it(f))
         return (htc_bytes){ 0 };
-    int       replaced = is_replaced(f); /* looked at first: what was added before that is read */
-    htc_bytes lines = read_lines(f);
+    int    replaced = is_replaced(f); /* looked at first: what was added before that is read */
+    size_t n = read_lines(f, f->text);
     if (replaced) {
         close(f->fd);
-        f->fd = -1;
+        if (open_it(f))
+            n += read_lines(f, f->text + n);
     }
-    return lines;
+    return (htc_bytes){ f->text, n };
 }

@@ -1,6 +1,7 @@
 /* A text file to which somebody else adds lines, as a batch system does for each job that has ended: what is new in it since the reading before.
  *
- * It may be cut short, or be moved away and begun anew. One reading takes the newest HTC__RECORDS_MAX bytes at most; so does the first one, which knows of none before.
+ * It may be cut short, or be moved away and begun anew: then one reading tells of both files. Of each it takes the newest HTC__RECORDS_MAX bytes at most; so does the first
+ * reading, which knows of none before.
  *
  * Threads: owner. */
 #ifndef HTC_NET_GATEWAY_RECORDS_FILE_H
