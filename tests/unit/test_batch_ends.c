@@ -6,6 +6,7 @@
 
 #include "core/util.h"
 #include "roles/batch/batch.h"
+#include "roles/batch/batch_gone.h"
 
 /* Slurm: an array job of which one element ends by itself, one with code 3, one by a signal, and one is cancelled. The first job is somebody's who names it as if
  * it were ours. */
@@ -216,6 +217,32 @@ Test(batch_ends, grid_engine_may_print_anything)
     line[2000] = '\n';
     snprintf(line + 2001, 1900, "%s", TASK("7", "99999999999999999999 : y", "-5"));
     cr_expect(eq(int, read_sge(line, strlen(line)).n, 1), "what follows a line that is too long is read");
+}
+
+static void nothing_is_told(void *ctx, const batch_gone_one *one, const char *how)
+{
+    (void)ctx, (void)one, (void)how;
+    cr_assert(0, "nothing is known");
+}
+
+/* However many elements of one job wait, the next question is about another job. */
+Test(batch_ends, each_job_is_asked_about_in_turn)
+{
+    static const char *const jobs[] = { "1", "1", "2", "2", "2", "3" }, *const asked[] = { "1", "2", "3", "1", "2", "3", "1", "2", "3" };
+    batch_gone               g = { .n = 0 };
+    htc_buf                  words;
+    htc_buf_init(&words, NULL, 0);
+    for (uint32_t i = 0; i < 6; i++)
+        htc__batch_gone_add(&g, &(batch_gone_one){ .agent = i, .submission = jobs[i][0], .index = i + 1 }, jobs[i], 0, HTC_SECOND);
+    for (int i = 0; i < 9; i++) {
+        cr_assert(htc__batch_gone_due(&g) != HTC_NEVER);
+        htc_buf_clear(&words);
+        htc__batch_gone_ask(&g, &htc__batch_sge, "olga", &words);
+        cr_expect(eq(str, (char *)words.data + sizeof "qacct\0-o\0olga\0-j", (char *)asked[i]), "question %d", i);
+        htc__batch_gone_answer(&g, &htc__batch_sge, "htc-1234abcd.", "olga", 1, (htc_bytes){ 0 }, 0, HTC_SECOND, nothing_is_told, NULL);
+    }
+    cr_expect(htc__batch_gone_due(&g) == HTC_NEVER, "each was asked about three times");
+    htc_buf_free(&words);
 }
 
 typedef struct explained {

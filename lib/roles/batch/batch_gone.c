@@ -30,6 +30,7 @@ void htc__batch_gone_ask(batch_gone *g, const batch_system *system, const char *
         last = one->index > last ? one->index : last;
         one->asks++;
     }
+    g->asked = submission;
     system->ask(words, user, g->at[0].job, first, last);
 }
 
@@ -56,6 +57,27 @@ static void on_end(void *ctx, const batch_end *end)
         }
 }
 
+static int goes_before(const batch_gone *g, const batch_gone_one *one, const batch_gone_one *other)
+{
+    if (one->asks != other->asks)
+        return one->asks < other->asks;
+    return one->submission != g->asked && other->submission == g->asked;
+}
+
+/* The next question is about a job that was asked about least, and not about the same again if there is another one such. */
+static void put_next_first(batch_gone *g)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 1; i < g->n; i++)
+        if (goes_before(g, &g->at[i], &g->at[next]))
+            next = i;
+    while (next--) {
+        batch_gone_one one = g->at[0];
+        drop(g, 0);
+        g->at[g->n++] = one;
+    }
+}
+
 void htc__batch_gone_answer(batch_gone *g, const batch_system *system, const char *prefix, const char *user, int exit_code, htc_bytes printed, htc_ns now, htc_ns period,
                             void (*told)(void *ctx, const batch_gone_one *one, const char *how), void *ctx)
 {
@@ -65,11 +87,6 @@ void htc__batch_gone_answer(batch_gone *g, const batch_system *system, const cha
     for (uint32_t i = g->n; i-- > 0;)
         if (g->at[i].asks >= BATCH_ASKS_MAX)
             drop(g, i);
-    /* The next question is about another job, if there is one. */
-    for (uint32_t i = 1; i < g->n && g->at[0].asks > g->at[i].asks; i++) {
-        batch_gone_one one = g->at[0];
-        drop(g, 0);
-        g->at[g->n++] = one;
-    }
+    put_next_first(g);
     g->ask_at = now + (exit_code < 0 ? BATCH_ASK_BACKOFF : BATCH_ASK_EVERY * period);
 }
