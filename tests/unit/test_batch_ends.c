@@ -46,7 +46,7 @@ Test(batch_ends, slurm_says_state_and_code)
     static const struct {
         uint32_t    index;
         const char *how;
-    } all[] = { { 3, "FAILED, signal 9" }, { 2, "FAILED, exit code 3" }, { 1, "COMPLETED" }, { 4, "CANCELLED" } };
+    } all[] = { { 3, "FAILED, signal 9" }, { 2, "FAILED, exit code 3" }, { 1, "" }, { 4, "CANCELLED" } };
     heard h = read_slurm(slurm_records, strlen(slurm_records));
     cr_assert(eq(int, h.n, 4));
     for (int i = 0; i < 4; i++) {
@@ -137,6 +137,11 @@ Test(batch_ends, a_job_that_is_not_listed_has_its_reason)
     cr_expect(how[2] && strcmp(how[2], "FAILED, exit code 3") == 0, "%s", how[2]);
     cr_expect(how[3] && strcmp(how[3], "FAILED, signal 9") == 0, "%s", how[3]);
     cr_expect(how[4] && strcmp(how[4], "CANCELLED") == 0, "%s", how[4]);
+    now = htc__batch_deadline(b);
+    cr_assert(htc__batch_command(b, now, &r) && r.look);
+    htc__batch_done(b, r.id, 0, htc_bytes_of("1_1|COMPLETED|htc-1234abcd.1|0:00|None\n"), (htc_bytes){ 0 }, now);
+    cr_assert(htc__batch_next_event(b, &e) && e.kind == HTC__BATCH_ENDED && e.agent == 101);
+    cr_expect(eq(str, e.text, ""), "it ended by itself, and well");
     htc__batch_destroy(b);
 }
 

@@ -157,7 +157,10 @@ static void forget(htc__batch *b, pilot *p)
 
 static void end(htc__batch *b, pilot *p, const char *how)
 {
-    tell(b, p, p->told ? HTC__BATCH_ENDED : HTC__BATCH_REFUSED, how);
+    if (p->told)
+        tell(b, p, HTC__BATCH_ENDED, how);
+    else
+        tell(b, p, HTC__BATCH_REFUSED, how[0] ? how : "its job has ended");
     forget(b, p);
 }
 

@@ -124,7 +124,7 @@ static int read_line(char *line, const char *prefix, batch_row *row, int *ours)
             htc__batch_number(name, strlen(name), prefix, &row->submission);
     snprintf(row->job, sizeof row->job, "%.60s", line);
     if (row->state == BATCH_JOB_ENDED)
-        snprintf(row->reason, sizeof row->reason, "%.90s", state);
+        snprintf(row->reason, sizeof row->reason, "%.90s", strcmp(state, "COMPLETED") == 0 ? "" : state);
     else
         snprintf(row->reason, sizeof row->reason, "%.90s", reason);
     return 1;

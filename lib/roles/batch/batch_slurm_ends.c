@@ -34,6 +34,8 @@ static void describe(batch_end *end, const char *state, const char *codes)
         snprintf(end->how, sizeof end->how, "%.20s, signal %" PRIu32, state, signal);
     else if (code)
         snprintf(end->how, sizeof end->how, "%.20s, exit code %" PRIu32, state, code);
+    else if (strcmp(state, "COMPLETED") == 0)
+        end->how[0] = '\0';
     else
         snprintf(end->how, sizeof end->how, "%.20s", state);
 }
