@@ -41,7 +41,9 @@ static void describe(batch_end *end, const char *state, const char *codes)
 }
 
 /* JobId=5 UserId=ann(7) GroupId=lab(9) Name=htc-NONCE.1 JobState=FAILED ... ArrayJobId=1 ArrayTaskId=3 DerivedExitCode=0:0 ExitCode=0:9
- * Anybody names jobs as they like, also with blanks and "=" in it: who a job's user is stands ahead of that, and our own names have neither. */
+ * Anybody names jobs as they like, also with blanks and "=" in it: who a job's user is stands ahead of that, and our own names have neither.
+ * With a line break in it a name is a whole record, perhaps one of another user's job: what the file says, anybody who may submit jobs may have written. So it is a reason for
+ * people to read, and nothing is decided by it. */
 static int read_record(const char *p, const char *prefix, const char *user, batch_end *end)
 {
     static const char digits[] = "0123456789";
