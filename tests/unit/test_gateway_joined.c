@@ -573,6 +573,46 @@ Test(gateway_joined, agents_that_fail_together_pause_a_site_once)
     books();
 }
 
+static void explain(const far_host *h, uint64_t agent, const char *why)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_joined_launched_write(&b, agent, HTC_EREFUSED, htc_bytes_of(why));
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+}
+
+static void site_says(const char *reason)
+{
+    json_t     *a = rig_ask(&r, operator_peer(), "{\"op\":\"agents\"}");
+    const char *says = json_string_value(json_object_get(json_array_get(json_object_get(a, "sites"), 1), "reason"));
+    cr_expect(says && strcmp(says, reason) == 0, "%s", says);
+    json_decref(a);
+}
+
+/* Why an agent has ended may be known late. It is the reason of a site if that agent's end was. */
+Test(gateway_joined, a_late_explanation_is_of_one_agent)
+{
+    uint64_t  agents[3];
+    far_host *h = join_batch(agents);
+    hand      b = register_on(agents[1], "far", 1);
+    cr_expect(eq(int, welcome_of(&b), HTC_OK));
+    h->m.agents[1] = h->m.agents[2];
+    h->m.count = 2;
+    say_hello(h);
+    rig_pass(&r, HTC_SECOND);
+    h->m.agents[0] = h->m.agents[1];
+    h->m.count = 1;
+    say_hello(h);
+    rig_pass(&r, 100 * HTC_MS);
+    site_says("an agent ended before it registered (see its log)");
+    explain(h, agents[1], "TIMEOUT");
+    site_says("an agent ended before it registered (see its log)");
+    explain(h, agents[0], "NODE_FAIL");
+    site_says("an agent ended before it registered: NODE_FAIL");
+    books();
+}
+
 /* Two queues and one task: an agent waits in each, and neither is taken out for the other's sake. */
 Test(gateway_joined, one_task_waits_in_two_queues_in_peace)
 {

@@ -138,6 +138,7 @@ static void launch_failed(htc_gateway *gw, const agent *a, const char *why)
     s->not_before = gw->now + pause;
     snprintf(s->reason, sizeof s->reason, "%s", why);
     htc__text_clean(s->reason);
+    s->reason_of = a->id;
     htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("site", s->name), HTC__TEXT("why", why)),
                   "site %s: %s (%u in a row) -> launch again in %.0f s", s->name, why, s->failures,
                   (double)pause / 1e9);

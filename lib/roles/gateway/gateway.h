@@ -386,6 +386,7 @@ typedef struct site {
     htc_ns   not_before; /* launches pause until; HTC_NEVER: no host has joined */
     htc_ns   failed;     /* when the last of failures was */
     char     reason[REASON_MAX];
+    uint64_t reason_of;  /* the agent that failed so; 0: none */
     double   speed;
     char     org[64], type[64], os[64]; /* labels */
     htc_ns   start_ns;        /* from the launch of an agent to its first word, lately */

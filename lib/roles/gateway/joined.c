@@ -272,7 +272,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_joined_hello *m)
     htc__gw_reallocate_soon(gw);
 }
 
-/* It is the reason of its site where nothing else is known yet. */
+/* It is the reason of its site where that is the agent's early end, of which nothing else is known yet. */
 static void explained(const htc_gateway *gw, site *s, uint64_t id, htc_bytes how)
 {
     char why[160];
@@ -280,7 +280,7 @@ static void explained(const htc_gateway *gw, site *s, uint64_t id, htc_bytes how
     htc__text_clean(why);
     htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("agent", id), HTC__TEXT("site", s->name), HTC__TEXT("why", why)), "agent %llu of site %s has ended: %s",
                   (unsigned long long)id, s->name, why);
-    if (s->failures && strncmp(s->reason, GW_ENDED_EARLY, strlen(GW_ENDED_EARLY)) == 0)
+    if (s->failures && s->reason_of == id && strncmp(s->reason, GW_ENDED_EARLY, strlen(GW_ENDED_EARLY)) == 0)
         snprintf(s->reason, sizeof s->reason, GW_ENDED_EARLY ": %s", why);
 }
 
