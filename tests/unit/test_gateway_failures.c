@@ -142,6 +142,31 @@ Test(gateway_failures, an_agent_gets_the_retry_of_another_node_first)
     }
 }
 
+/* One that was cancelled since stands before it in the queue. */
+Test(gateway_failures, a_cancelled_retry_hides_no_other)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(2));
+    htc_attempt at[2], again;
+    hand        h[2];
+    char        text[80];
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(sz, r.n_launched, 2));
+    for (int i = 0; i < 2; i++)
+        h[i] = hello_on(r.launched[i].agent, i ? "node2" : "node1");
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(u32, pull(&h[0], &at[i]), HTC_GRANT_TASKS));
+        cr_expect(eq(int, report_after(&h[0], &at[i], HTC_EEXIT, 10 * HTC_MS, ""), HTC_OK));
+    }
+    rig_pass(&r, PAUSE);
+    snprintf(text, sizeof text, "{\"op\":\"cancel\",\"id\":\"%llu.%llu\"}", (unsigned long long)id, (unsigned long long)at[0].task);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, text), ""));
+    cr_expect(eq(long, (long)count_of(p, id, "cancelled"), 1L));
+    cr_expect(eq(u32, pull(&h[0], &again), HTC_GRANT_WAIT), "where it failed, and another node is idle");
+    cr_assert(eq(u32, pull(&h[1], &again), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, again.task, at[1].task));
+}
+
 /* ---- nodes that fail everything ---- */
 
 static void fail_fast(uint64_t id, size_t times, hand *h)

@@ -46,12 +46,14 @@ int htc__gw_passes_over(htc_gateway *gw, job *j, const agent *a)
 {
     uint64_t place = htc__gw_place_of_try(a);
     int      looks = RETRY_LOOKS;
+    htc__gw_job_listed(gw, j, &j->head, j->head);
+    htc__gw_job_listed(gw, j, &j->tail, j->tail);
     if (!htc__gw_job_next_is_retry(j) || !failed_here(gw, j, j->tail->index, place))
         return 0;
     htc__gw_job_needs(gw, j);
     if (j->width.slots > 1 || !is_another(gw, j, place))
         return 0;
-    for (ready_task *r = j->tail; r && looks--; r = r->next)
+    for (ready_task *r = j->tail; r && looks--; r = htc__gw_job_listed(gw, j, &j->tail, r->next))
         if (!failed_here(gw, j, r->index, place)) { /* it goes first, and the others stay in their order */
             DL_DELETE(j->tail, r);
             DL_PREPEND(j->tail, r);

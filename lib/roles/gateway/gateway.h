@@ -633,6 +633,7 @@ void     htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state
 void     htc__gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
 void     htc__gw_use(chunk *c, usage more);                                              /* count what an attempt has cost */
 void     htc__gw_unuse_left(chunk *c, task *t);                                          /* what its last attempt left goes */
+ready_task *htc__gw_job_listed(htc_gateway *gw, job *j, ready_task **list, ready_task *from); /* that waits, from there on; those cancelled since are dropped; NULL: none */
 int      htc__gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out: it stays the next */
 void     htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index);                     /* that one has been handed out */
 int      htc__gw_job_next_is_retry(const job *j);                                           /* that one is the first of the tail */

@@ -425,26 +425,36 @@ void htc__gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
     htc__gw_task_set(gw, c, offset, TASK_WAITING);
 }
 
-static void list_drop(htc_gateway *gw, ready_task **list)
+static void list_drop(htc_gateway *gw, ready_task **list, ready_task *r)
 {
-    ready_task *r = *list;
     DL_DELETE(*list, r);
     htc__free(&gw->env, r, sizeof *r);
 }
 
+static chunk *waits_in(job *j, uint64_t index)
+{
+    chunk *c = htc__gw_chunk(j, index / CHUNK_TASKS);
+    return c && c->tasks[index % CHUNK_TASKS].state == TASK_WAITING ? c : NULL;
+}
+
+ready_task *htc__gw_job_listed(htc_gateway *gw, job *j, ready_task **list, ready_task *from)
+{
+    ready_task *next;
+    for (; from && !waits_in(j, from->index); from = next) {
+        next = from->next;
+        list_drop(gw, list, from);
+    }
+    return from;
+}
+
 static int peek_listed(htc_gateway *gw, job *j, ready_task **list, chunk **out, uint32_t *offset)
 {
-    while (*list) {
-        ready_task *r = *list;
-        chunk      *c = htc__gw_chunk(j, r->index / CHUNK_TASKS);
-        *offset = (uint32_t)(r->index % CHUNK_TASKS);
-        if (c && c->tasks[*offset].state == TASK_WAITING) {
-            *out = c;
-            return 1;
-        }
-        list_drop(gw, list); /* cancelled meanwhile: its place in the list is stale */
-    }
-    return 0;
+    ready_task *r = htc__gw_job_listed(gw, j, list, *list);
+    if (!r)
+        return 0;
+    *out = waits_in(j, r->index);
+    *offset = (uint32_t)(r->index % CHUNK_TASKS);
+    return 1;
 }
 
 static int peek_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
@@ -490,9 +500,9 @@ int htc__gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset)
 void htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index)
 {
     if (j->head && j->head->index == index)
-        list_drop(gw, &j->head);
+        list_drop(gw, &j->head, j->head);
     else if (j->tail && j->tail->index == index)
-        list_drop(gw, &j->tail);
+        list_drop(gw, &j->tail, j->tail);
     if (HTC__BROKEN(after_granted) && j->now.fresh + j->now.waiting + j->now.retry_wait == 1) /* this one */
         htc__gw_parent_ended(gw, j);
 }
