@@ -1,12 +1,14 @@
-/* Experiments of htc-sim from anybody, with the table of each model, and published ones: refused with a place, a cause and a next step, or read; what
+/* Experiments and lengths of htc-sim from anybody, with the table of each model, and published ones: refused with a place, a cause and a next step, or read; what
  * was read can be set again, and is the same in a copy. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "../examples/htc-sim/reproduce/experiment.h"
 #include "../examples/htc-sim/study/ini.h"
+#include "../examples/htc-sim/study/lengths.h"
 #include "../examples/htc-sim/study/model.h"
 #include "check.h"
 
@@ -74,6 +76,18 @@ static void read_as_experiment(const char *file)
     experiment_close(x);
 }
 
+static void read_as_lengths(const char *file)
+{
+    htc_error e = { 0 };
+    htc_ns   *lengths = NULL;
+    size_t    n = 0;
+    if (!lengths_read(file, &lengths, &n, &e))
+        check_error(&e, file);
+    else
+        CHECK(n > 0);
+    free(lengths);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char      file[64];
@@ -88,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_with(*m, text, file);
     ini_close(text);
     read_as_experiment(file);
+    read_as_lengths(file);
     close(fd);
     return 0;
 }

@@ -95,6 +95,24 @@ lengths = [float(t["length_s"]) for t in sorted(csv.DictReader(open(sys.argv[1])
 assert lengths == sorted(lengths) and lengths[99] < 40 and lengths[300] > 60, lengths
 PY
 
+# Lengths of a file: task after task, again and again; and what is none is refused with its line.
+printf '# seconds\n1s\n\n2500ms  # two and a half\n4s' > "$dir/lengths"
+ends 0 manytask --nodes 2 --cores 1 --tasks 5 --lengths "$dir/lengths" --tasks-log "$dir/tasks.csv"
+python3 - "$dir/tasks.csv" << 'PY'
+import csv, sys
+lengths = [float(t["length_s"]) for t in sorted(csv.DictReader(open(sys.argv[1])), key=lambda t: int(t["task"]))]
+assert lengths == [1, 2.5, 4, 1, 2.5], lengths
+PY
+ends 0 manytask --nodes 2 --cores 1 --lengths "$dir/lengths" --json
+grep -q '"tasks":3,"ended":3,.*"work_core_s":7.500000' "$dir/out" || fail "a file of three lengths is not three tasks"
+printf '1s\nmany\n' > "$dir/lengths"
+ends 2 manytask --nodes 2 --cores 1 --lengths "$dir/lengths"
+grep -q 'lengths:2: this is no length of a task' "$dir/err" || fail "a line that is no length is not named"
+: > "$dir/lengths"
+ends 2 manytask --nodes 2 --cores 1 --lengths "$dir/lengths"
+grep -q 'it has no length of a task' "$dir/err" || fail "an empty file of lengths is accepted"
+ends 2 manytask --nodes 2 --cores 1 --lengths "$dir/lengths" --set workload.sorted=on
+
 # Grids side by side: the same on one thread and on two, and in pieces.
 ends 0 manytask --grids 5 --nodes 40 --cores 20 --per-core 20 --length 1s -j 1 --json --plot "$dir/one_thread"
 hash=$(hash_of)

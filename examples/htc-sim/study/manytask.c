@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../policies.h"
+#include "lengths.h"
 #include "values.h"
 
 /* ---- its settings ---- */
@@ -68,6 +69,7 @@ static const setting table[] = {
     { "workload.tasks", SET_COUNT, "0", 0, 1e15, "a number from 0 to 10^15; 0: as workload.per_core says" },
     { "workload.per_core", SET_COUNT, "10", 1, 1e9, "a number from 1 to 10^9" },
     { "workload.length", SET_LAW, "0..10000s", 0, 0, LAW_WORDS },
+    { "workload.lengths", SET_FILE, NULL, 0, 0, "the name of a file with the length of a task in each line" },
     { "workload.sorted", SET_CHOICE, "off", 0, 0, "off|on" },
     { "workload.layout", SET_CHOICE, "one", 0, 0, "one|each|random" }, /* in the order of htc_sim_manytask_layout */
     { "workload.root", SET_REAL, "0", 0, 268435455, "a number from 0; below 1: that part of all nodes" },
@@ -226,6 +228,24 @@ static int sort_lengths(many_study *m, htc_error *error)
     return 1;
 }
 
+/* Task i takes the length of line i, and the first one again after the last. */
+static int read_lengths(many_study *m, const settings *s, htc_error *error)
+{
+    htc_sim_manytask_options *o = &m->options;
+    double                    sum = 0;
+    if (settings_choice(s, "workload.sorted"))
+        return settings_refuse(error, HTC_ECONFIG, "workload.lengths has an order, and workload.sorted makes another", "sort the file, or leave one of them out");
+    if (!lengths_read(settings_text(s, "workload.lengths"), &m->lengths, &o->n_lengths, error))
+        return 0;
+    o->lengths = m->lengths;
+    for (size_t i = 0; i < o->n_lengths; i++)
+        sum += (double)m->lengths[i];
+    o->length = (htc_scale_law){ .kind = HTC_SCALE_CONSTANT, .mean_ns = sum / (double)o->n_lengths }; /* of which samples are reckoned */
+    if (!settings_count(s, "workload.tasks"))
+        o->tasks = o->n_lengths;
+    return 1;
+}
+
 static int workload_of(many_study *m, const settings *s, htc_error *error)
 {
     htc_sim_manytask_options *o = &m->options;
@@ -243,6 +263,8 @@ static int workload_of(many_study *m, const settings *s, htc_error *error)
         return settings_refuse(error, HTC_ECONFIG, "sparrow and cloudkon have no mesh", "leave out mesh.dimensions and mesh.x");
     if (o->root >= m->nodes)
         return settings_refuse(error, HTC_ECONFIG, "workload.root is no node", "nodes are numbered from 0; below 1 it is a part of all nodes");
+    if (settings_text(s, "workload.lengths")[0])
+        return read_lengths(m, s, error);
     return !settings_choice(s, "workload.sorted") || sort_lengths(m, error);
 }
 
@@ -407,6 +429,7 @@ static const model_option options[] = {
     { "tasks", "N", "workload.tasks", "in all (0: as --per-core says)" },
     { "per-core", "N", "workload.per_core", "tasks of each core (10)" },
     { "length", "LAW", "workload.length", "of a task: " LAW_WORDS " (0..10000s)" },
+    { "lengths", "FILE", "workload.lengths", "the length of a task in each line, in place of a law; as many tasks if --tasks is 0" },
     { "layout", "NAME", "workload.layout", "tasks are submitted to one node, to each, or to random ones (one)" },
     { "batch", "N", "workload.batch", "of a submission (0: all at once)" },
     { "below", "N", "workload.below", "tasks that wait when the next batch comes (0: a fifth of it)" },
