@@ -50,12 +50,22 @@ static void closed_form(const htc_sim_kvs_options *o, double us, double toleranc
               r.efficiency, expected);
 }
 
-static double hops(uint32_t model, uint32_t n)
+/* From a contact to who coordinates, of whom there are so many, one after the other on the ring: a contact that is one of them does it itself. */
+static double hops(uint32_t model, uint32_t n, uint32_t coordinators)
 {
     double sum = 0;
-    for (uint32_t d = 1; d < n; d++)
+    for (uint32_t d = 1; d <= n - coordinators; d++)
         sum += model == HTC_SIM_KVS_DFC ? 1 : 1 + __builtin_popcount(d - 1);
     return sum / n;
+}
+
+/* The more requests a client has, the less does its beginning and its end matter. */
+static void closed_form_in_the_limit(htc_sim_kvs_options *o, double us)
+{
+    o->requests = 10;
+    closed_form(o, us, 0.015);
+    o->requests = 100;
+    closed_form(o, us, 0.006);
 }
 
 Test(sim_kvs, has_the_efficiency_of_the_closed_form)
@@ -64,17 +74,16 @@ Test(sim_kvs, has_the_efficiency_of_the_closed_form)
     closed_form(&o, 637 + 100, 0.001);
     o.model = HTC_SIM_KVS_CTREE;
     closed_form(&o, 637 + 62 + 574.0 / 1024, 0.01); /* the first batch waits until all its requests are unpacked */
-    o.clients = 16 * 1024;
+    o.clients = 8 * 1024;
     for (o.model = HTC_SIM_KVS_DFC; o.model <= HTC_SIM_KVS_DCHORD; o.model++)
         for (uint32_t copies = 1; copies <= 3; copies++) {
-            double h = hops(o.model, 16);
             o.copies = copies;
             o.consistency = HTC_SIM_KVS_STRONG;
-            closed_form(&o, 737 + 200 * h + 418.5 * (copies - 1), 0.03);
+            closed_form_in_the_limit(&o, 737 + 200 * hops(o.model, 8, 1) + 418.5 * (copies - 1));
             if (copies < 3)
                 continue;
-            o.consistency = HTC_SIM_KVS_EVENTUAL; /* any of the copies coordinates: one more of the contacts does it itself */
-            closed_form(&o, 737 + 200 * h * (o.model == HTC_SIM_KVS_DFC ? 13.0 / 15 : 1) + 837 * 2, 0.04);
+            o.consistency = HTC_SIM_KVS_EVENTUAL; /* any of the copies coordinates */
+            closed_form_in_the_limit(&o, 737 + 200 * hops(o.model, 8, copies) + 837 * 2);
         }
 }
 
