@@ -1,5 +1,5 @@
 #!/bin/bash
-# usage: e1.sh PROGRAMS FIRST_LEVEL [SLOTS TASKS LENGTH]     (300 4000 10)
+# usage: e1.sh PROGRAMS FIRST_LEVEL [SLOTS TASKS LENGTH]     (300 4000 10; E2 at a tenth: 30 400 10). HTC_BENCH_DB: db.mode (interval).
 # HTCaaS' micro-benchmark E1, live (the specification's section 4.2; of its section 7 rows 11: a real run with 300 agents; 12: with holds the baseline completes less than all, ours all;
 # 14: one job runs on several sites at once; 30: mean response time of the user, tasks a second).
 # One bag of TASKS sleeps of LENGTH seconds on SLOTS slots: a third of them of agents that are jobs of the emulated batch system, which holds some, a third of a real
@@ -25,7 +25,7 @@ for s in slurm sge; do
 done
 port=$(python3 "$ports" 2 $$)
 mkdir "$top/state"
-printf '%s\n' '[server]' "join = 127.0.0.1:$port" 'strangers_max = 900' '[db]' "join = 127.0.0.1:$((port + 1))" '[agent]' 'relaunch_backoff_s = 0.5' \
+printf '%s\n' '[server]' "join = 127.0.0.1:$port" 'strangers_max = 900' '[db]' "join = 127.0.0.1:$((port + 1))" "mode = ${HTC_BENCH_DB:-interval}" '[agent]' 'relaunch_backoff_s = 0.5' \
     '[site.emu]' 'adapter = emu' "cores = $here_slots" 'batch_steps = 20' 'period_s = 1' '[emu]' 'service_s = 0.1' 'hold = 0.05' 'hold_rate = 0.0005' "${sites[@]}" > "$top/htc.ini"
 "$htc" --dir "$top/state" up --config "$top/htc.ini" > "$top/up.log" 2>&1 || { cat "$top/up.log" >&2; exit 1; }
 slots_now() { "$htc" --dir "$top/state" agents --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"])'; }
