@@ -12,7 +12,16 @@ port=$(python3 "$ports" 2 $$)
 queue=()
 away_for=1
 [ -z "${HTC_TEST_FULL:-}" ] || away_for=60
-trap 'code=$?; kill -9 "${queue[@]}" 2> /dev/null; (exit $code); clean_up' EXIT
+controllers=()
+# What was done to real batch systems is taken back.
+let_go()
+{
+    [ "$kind" = real ] || return 0
+    [ ${#controllers[@]} = 0 ] || kill -CONT "${controllers[@]}" 2> /dev/null
+    scontrol update partitionname=all state=up 2> /dev/null
+    qmod -e '*' > /dev/null 2>&1
+}
+trap 'code=$?; let_go; kill -9 "${queue[@]}" 2> /dev/null; (exit $code); clean_up' EXIT
 if [ "$kind" = fake ]; then
     mkdir -p "$top/commands"
     for site in slurm sge; do
@@ -130,16 +139,50 @@ esac
 soon busy_at slurm || fail "it is not tried again: $("${H[@]}" sites)"
 
 # --- "held jobs": they are cancelled, and the tasks run elsewhere ---
-if [ "$kind" = fake ]; then
-    touch "$top/sge.batch/hold"
+# waiting_jobs SITE: those of ours that a real batch system has not started.
+waiting_jobs()
+{
+    case $1 in
+    slurm) squeue --noheader --states pending --format '%F|%j' --user "$(id -un)" | sed -n 's/|htc-.*//p' | sort -u ;;
+    sge) qstat -s p -u "$(id -un)" | awk '$3 ~ /^htc-/ { print $1 }' | sort -u ;;
+    esac
+}
+# starts SITE yes|no: jobs are accepted, and start, or do not.
+starts()
+{
+    case $1-$2 in
+    slurm-no) scontrol update partitionname=all state=down ;;
+    slurm-yes) scontrol update partitionname=all state=up ;;
+    sge-no) qmod -d '*' > /dev/null ;;
+    sge-yes) qmod -e '*' > /dev/null ;;
+    esac
+}
+hold_waiting()
+{
+    local jobs
+    jobs=$(waiting_jobs "$1")
+    [ -n "$jobs" ] || return 1
+    # shellcheck disable=SC2086
+    case $1 in
+    slurm) scontrol hold $jobs ;;
+    sge) qhold $jobs > /dev/null ;;
+    esac
+}
+held() { [[ $(reason_of "$1") == *'held by the batch system'* ]]; }
+for site in $([ "$kind" = real ] && echo slurm) sge; do
+    [ "$kind" = real ] && starts $site no || touch "$top/$site.batch/hold"
     # shellcheck disable=SC2046
-    qdel $(our_jobs sge)
-    held() { [[ $(reason_of sge) == *'held by the batch system'* ]]; }
-    soon held || fail "it does not say so: $("${H[@]}" sites)"
+    case $site-$kind in
+    slurm-*) scancel --quiet $(our_jobs slurm) ;;
+    sge-fake) qdel $(our_jobs sge) ;;
+    sge-real) for j in $(our_jobs sge); do qdel "${j%.*}" -t "${j#*.}"; done > /dev/null ;;
+    esac
+    [ "$kind" = fake ] || soon hold_waiting $site || fail "none of our jobs waits at $site: $("${H[@]}" sites)"
+    soon held $site || fail "it does not say so: $("${H[@]}" sites)"
     [ "$(json "$("${H[@]}" status 1 --json)" 'v["jobs"][0]["held_agents"]')" -ge 1 ] || fail "the job does not say so: $("${H[@]}" status 1)"
-    rm "$top/sge.batch/hold"
-    soon busy_at sge || fail "it is not tried again: $("${H[@]}" sites)"
-fi
+    [ "$kind" = real ] && starts $site yes || rm "$top/$site.batch/hold"
+    soon busy_at $site || fail "it is not tried again: $("${H[@]}" sites)"
+done
 
 # --- "a batch system away for a minute, one that answers nonsense": what runs goes on, and is known afterwards ---
 ids() { json "$("${H[@]}" agents --json)" "sorted(a['id'] for a in v['agents'] if a['state'] == 'busy')"; }
@@ -157,10 +200,10 @@ fake)
     done
     ;;
 real)
-    controller=$(pgrep -o slurmctld)
-    kill -STOP "$controller"
+    controllers=("$(pgrep -o slurmctld)" "$(pgrep -o sge_qmaster)")
+    kill -STOP "${controllers[@]}"
     sleep $away_for
-    kill -CONT "$controller"
+    kill -CONT "${controllers[@]}"
     ;;
 esac
 [ "$(ids)" = "$before" ] || fail "agents were lost: $before, then $(ids)"
