@@ -3,24 +3,9 @@
 # Two gateways, a store, a host that has joined and a user, each on a "host" of its own: network namespaces with a bridge between them. The host of the active
 # gateway is cut off, without a word to anybody. The other one goes on, and whoever asks both is answered. HTC_TEST_FULL=1: who waits follows when the
 # silence was long enough, as does the host, before it is thought lost: each task has one result, and none is run again. 77: no such namespaces here.
-if [ -z "${HTC_TEST_HOSTS:-}" ]; then # in namespaces of this test's own: nothing of the machine's network is touched
-    [ "$(id -u)" = 0 ] && command -v ip > /dev/null && unshare --mount --net true 2> /dev/null || { echo "skipped: no network namespaces here"; exit 77; }
-    HTC_TEST_HOSTS=1 exec unshare --mount --net bash "$0" "$@"
-fi
-source "$(dirname "$0")/live.sh"
 declare -A address=([store]=10.0.0.1 [head1]=10.0.0.2 [head2]=10.0.0.3 [east]=10.0.0.4 [desk]=10.0.0.5)
-mount -t tmpfs none /run && ip link add hub type bridge && ip link set hub up || skip "no bridge here"
-for host in "${!address[@]}"; do
-    ip netns add "$host" && ip link add "to-$host" type veth peer name eth0 netns "$host" || skip "no namespaces here"
-    ip link set "to-$host" master hub up
-    ip -n "$host" address add "${address[$host]}/24" dev eth0
-    ip -n "$host" link set eth0 up
-    ip -n "$host" link set lo up
-    mkdir -m 700 "$top/$host"
-    expect 0 "$htc" keys new "$top/$host/key"
-done
-on() { ip netns exec "$@"; } # HOST COMMAND...
-pin() { expect 0 "$htc" keys add "$1" "$("$htc" keys show "$top/$1/key")" --role "$2" --ring "$top/$3/ring"; } # WHO ROLE WHERE
+# shellcheck source=tests/live/hosts_lib.sh
+source "$(dirname "$0")/hosts_lib.sh"
 store=${address[store]}:7421
 # In the short form the job is cancelled: most of its tasks go on until then.
 if [ -n "${HTC_TEST_FULL-}" ]; then
@@ -37,9 +22,7 @@ for n in 1 2; do
     printf '[server]\njoin = %s:7420\nlease_s = 1\n[db]\nstore = tcp://store@%s\n[agent]\nheartbeat_s = 0.5\nlost_after_s = %s\n[site.east]\nadapter = join\n' \
         "${address[head$n]}" "$store" "$lost_after" > head$n.ini
 done
-mkdir -p "$top/desk/.config/htcsched"
-cp "$top/desk/key" "$top/desk/.config/htcsched/key"
-for n in 1 2; do expect 0 "$htc" keys add head$n "$("$htc" keys show "$top/head$n/key")" --role member --ring "$top/desk/.config/htcsched/ring"; done
+desk_knows head1 head2
 
 on store "$bin/htc-kvd" --dir "$top/store/data" --engine log --listen "$store" --key "$top/store/key" --ring "$top/store/ring" > store.said 2>&1 &
 soon grep -s ready store.said > /dev/null || fail "no store: $(cat store.said)"
@@ -71,7 +54,7 @@ active head1 && fail "the one that is cut off answers still"
 ip link set to-head1 up
 waits_now() { active head1; grep "at $B is active" head1.said > /dev/null; }
 soon waits_now || fail "the one that is back says: $(cat head1.said)"
-grep -q 'no file of secrets' head1/log/* && fail "what it ends for is something else: $(cat head1/log/gateway.log)"
+grep -q 'no file of secrets' "$top"/head1/log/* && fail "what it ends for is something else: $(cat head1/log/gateway.log)"
 if [ -n "${HTC_TEST_FULL-}" ]; then
     desk status 1 --json > seen.out 2>&1 && [ "$(json "$(cat seen.out)" '(v["jobs"][0] if "jobs" in v else v)["lost"]')" = 0 ] || fail "tasks were lost: $(cat seen.out)"
     desk fetch 1 --to results > said 2>&1 || fail "no results: $(cat said)"
