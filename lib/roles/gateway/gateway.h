@@ -547,8 +547,8 @@ struct htc_gateway {
     uint8_t             reallocate_wanted;
     uint8_t             jobs_ended; /* in this step: who waits for one may be told */
     uint8_t             memory_waits, counted_waits; /* jobs may wait for memory, and for what sites count */
-    hold_found         *found; /* of a new start, until its tasks are read */
-    uint32_t            owed;  /* holds, by all agents */
+    hold_left          *found; /* records of a new start, until its tasks are read: by attempt */
+    owed_attempt       *owed;  /* attempts that agents owe something of */
     htc_ns              tick_at, check_at, store_retry_at;
     htc_status          store_status; /* HTC_OK, or why the store refuses changes */
     htc_buf             scratch;

@@ -3,6 +3,7 @@
  * What an attempt has, and at which agent, stands in a record of its own, written before its chunk's. A gateway that starts again gives it to
  * nobody else, also if the attempt was lost: then its agent owes it until the agent says that it does not have the attempt, or is gone. */
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,27 @@
 #define GANG    2
 #define GANG_DEVICES 3
 #define HOLD    4
+
+#define ATTEMPT_BYTES (offsetof(htc_attempt, attempt) + sizeof(uint32_t)) /* as a key: no padding after them */
+
+/* A record that a new start has read, of an attempt that nobody holds yet. */
+struct hold_left {
+    htc_attempt    attempt;
+    uint64_t       version;
+    counted_need   need; /* of each agent */
+    UT_hash_handle hh;
+    uint32_t       n; /* agents; 0: not known which one, and its devices are the first */
+    struct {
+        uint64_t agent, devices;
+    } of[];
+};
+
+/* An attempt of which agents owe something. */
+struct owed_attempt {
+    htc_attempt    attempt;
+    uint32_t       n; /* holds */
+    UT_hash_handle hh;
+};
 
 /* ---- does it fit ---- */
 
@@ -166,14 +188,24 @@ static int same(const htc_attempt *a, const htc_attempt *b)
     return a->job == b->job && a->task == b->task && a->attempt == b->attempt;
 }
 
+static hold_left *left_of(const htc_gateway *gw, const htc_attempt *at)
+{
+    hold_left *l;
+    HASH_FIND(hh, gw->found, at, ATTEMPT_BYTES, l);
+    return l;
+}
+
+static owed_attempt *owed_of(const htc_gateway *gw, const htc_attempt *at)
+{
+    owed_attempt *o;
+    HASH_FIND(hh, gw->owed, at, ATTEMPT_BYTES, o);
+    return o;
+}
+
 /* Of a gang one agent may be lost while the others have ended: all of them are in one record. */
 static int is_owed(const htc_gateway *gw, const htc_attempt *at)
 {
-    for (const agent *a = gw->owed ? gw->agents : NULL; a; a = a->hh.next)
-        for (const task_hold *k = a->owed; k; k = k->next)
-            if (same(&k->attempt, at))
-                return 1;
-    return 0;
+    return owed_of(gw, at) != NULL;
 }
 
 static void may_forget(void *role, void *ctx, htc_status status)
@@ -229,17 +261,34 @@ void htc__gw_taken_owe(htc_gateway *gw, agent *a, task_hold *k)
 {
     if (!k)
         return;
+    owed_attempt *o = owed_of(gw, &k->attempt);
+    if (!o && (o = htc__alloc(&gw->env, sizeof *o)) != NULL) {
+        o->attempt = k->attempt;
+        HASH_ADD(hh, gw->owed, attempt, ATTEMPT_BYTES, o);
+    }
+    if (o)
+        o->n++;
+    else
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting what a lost task had");
     k->next = a->owed;
     a->owed = k;
-    gw->owed++;
+}
+
+static void owes_less(htc_gateway *gw, const htc_attempt *at)
+{
+    owed_attempt *o = owed_of(gw, at);
+    assert(!o || o->n > 0); /* none: memory was short */
+    if (!o || --o->n)
+        return;
+    HASH_DEL(gw->owed, o);
+    htc__free(&gw->env, o, sizeof *o);
 }
 
 static void settle(htc_gateway *gw, task_hold **at)
 {
     task_hold *k = *at;
-    assert(gw->owed > 0);
     *at = k->next;
-    gw->owed--;
+    owes_less(gw, &k->attempt);
     htc__gw_taken_end(gw, k);
 }
 
@@ -270,6 +319,7 @@ void htc__gw_taken_free(htc_gateway *gw, agent *a)
     while (a->owed) {
         task_hold *k = a->owed;
         a->owed = k->next;
+        owes_less(gw, &k->attempt);
         htc__free(&gw->env, k, sizeof *k);
     }
 }
@@ -338,56 +388,62 @@ htc_status htc__gw_taken_read(htc_bytes name, htc_bytes value, hold_found *f)
 
 void htc__gw_taken_found(htc_gateway *gw, const htc_kv_item *item)
 {
-    hold_found *f = htc__alloc(&gw->env, sizeof *f);
-    if (!f) {
-        htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading what tasks have taken");
-        return;
-    }
-    if (htc__gw_taken_read(item->key, item->value, f) != HTC_OK) {
-        htc__free(&gw->env, f, sizeof *f);
+    hold_found f;
+    if (htc__gw_taken_read(item->key, item->value, &f) != HTC_OK) {
         htc__gw_unreadable(gw, "reading what a task has taken");
         return;
     }
-    f->version = item->version;
-    f->next = gw->found;
-    gw->found = f;
+    uint32_t   n = f.n ? f.n : 1;
+    hold_left *l = htc__alloc(&gw->env, sizeof *l + n * sizeof l->of[0]);
+    if (!l) {
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading what tasks have taken");
+        return;
+    }
+    l->attempt = f.attempt;
+    l->version = item->version;
+    htc__counted_need_copy(&l->need, &f.need);
+    l->n = f.n;
+    for (uint32_t i = 0; i < n; i++) {
+        l->of[i].agent = f.agents[i];
+        l->of[i].devices = f.devices[i];
+    }
+    HASH_ADD(hh, gw->found, attempt, ATTEMPT_BYTES, l);
 }
 
-/* Where the record of this attempt stands; what stands there is NULL if there is none. */
-static hold_found **find(htc_gateway *gw, const htc_attempt *at)
+static void left_free(htc_gateway *gw, hold_left *l)
 {
-    hold_found **p = &gw->found;
-    while (*p && !same(&(*p)->attempt, at))
-        p = &(*p)->next;
-    return p;
+    HASH_DEL(gw->found, l);
+    htc__free(&gw->env, l, sizeof *l + (l->n ? l->n : 1) * sizeof l->of[0]);
 }
 
 void htc__gw_taken_claim(htc_gateway *gw, const htc_attempt *at)
 {
-    hold_found **p = find(gw, at), *f = *p;
-    if (!f)
-        return;
-    *p = f->next;
-    htc__free(&gw->env, f, sizeof *f);
+    hold_left *l = left_of(gw, at);
+    if (l)
+        left_free(gw, l);
 }
 
 int htc__gw_gang_found(htc_gateway *gw, gang *g)
 {
-    const hold_found *f = *find(gw, &g->attempt);
-    if (!f)
+    const hold_left *l = left_of(gw, &g->attempt);
+    if (!l)
         return 0;
-    g->n = f->n;
-    memcpy(g->agents, f->agents, f->n * sizeof f->agents[0]);
-    memcpy(g->devices, f->devices, f->n * sizeof f->devices[0]);
+    g->n = l->n;
+    for (uint32_t i = 0; i < l->n; i++) {
+        g->agents[i] = l->of[i].agent;
+        g->devices[i] = l->of[i].devices;
+    }
     return 1;
 }
 
 void htc__gw_take_again(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need)
 {
-    const hold_found *f = *find(gw, at);
-    if (need->n)
-        htc__gw_retake(gw, a, at, need, f ? f->devices[0] : 0);
-    htc__gw_taken_claim(gw, at);
+    if (!need->n)
+        return;
+    hold_left *l = left_of(gw, at);
+    htc__gw_retake(gw, a, at, need, l ? l->of[0].devices : 0);
+    if (l)
+        left_free(gw, l);
 }
 
 void htc__gw_retake(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need, uint64_t devices)
@@ -403,15 +459,15 @@ void htc__gw_retake(htc_gateway *gw, agent *a, const htc_attempt *at, const coun
 
 /* Of an attempt that has ended or is lost. Its processes may still run at an agent that is not gone. If another attempt has one of its devices, it had
  * ended, and only its record was still to be deleted. 0: nobody owes anything of it. */
-static int owe_again(htc_gateway *gw, const hold_found *f)
+static int owe_again(htc_gateway *gw, const hold_left *l)
 {
     int owes = 0;
-    for (uint32_t i = 0; f->need.n && i < f->n; i++) {
-        agent     *a = htc__gw_agent(gw, f->agents[i]);
-        task_hold *k = a && !(gw->sites[a->site].counted.devices & f->devices[i]) ? taken_new(gw, a->site, &f->attempt, &f->need) : NULL;
+    for (uint32_t i = 0; l->need.n && i < l->n; i++) {
+        agent     *a = htc__gw_agent(gw, l->of[i].agent);
+        task_hold *k = a && !(gw->sites[a->site].counted.devices & l->of[i].devices) ? taken_new(gw, a->site, &l->attempt, &l->need) : NULL;
         if (!k)
             continue;
-        k->devices = f->devices[i];
+        k->devices = l->of[i].devices;
         htc__counted_retake(&gw->sites[a->site].counted, &k->need, k->devices);
         htc__gw_taken_owe(gw, a, k);
         owes = 1;
@@ -422,12 +478,12 @@ static int owe_again(htc_gateway *gw, const hold_found *f)
 /* What is left is of attempts that nobody holds any more. */
 void htc__gw_taken_sweep(htc_gateway *gw, int forget)
 {
-    while (gw->found) {
-        hold_found *f = gw->found;
-        gw->found = f->next;
-        if (forget && !owe_again(gw, f))
-            htc__gw_taken_forget(gw, &f->attempt, f->version);
-        htc__free(&gw->env, f, sizeof *f);
+    hold_left *l, *next;
+    HASH_ITER(hh, gw->found, l, next)
+    {
+        if (forget && !owe_again(gw, l))
+            htc__gw_taken_forget(gw, &l->attempt, l->version);
+        left_free(gw, l);
     }
 }
 

@@ -21,16 +21,17 @@ typedef struct task_hold {
     struct task_hold *next; /* of those that a lost agent's tasks had */
 } task_hold;
 
-/* The record of one, as a new start finds it. */
+/* The record of one, as it is read. */
 typedef struct hold_found {
     htc_attempt   attempt;
-    uint64_t      version;
     uint32_t      n; /* its agents; 0: not known which one */
     uint64_t      agents[HTC_TASK_NODES_MAX];
     uint64_t      devices[HTC_TASK_NODES_MAX]; /* of each */
     counted_need  need; /* of each; nothing: not known, or there is none */
-    struct hold_found *next;
 } hold_found;
+
+typedef struct hold_left    hold_left;
+typedef struct owed_attempt owed_attempt;
 
 int    htc__gw_counted_fits(htc_gateway *gw, size_t at, job *j, const counted_need *need); /* if not, the job waits for it */
 void   htc__gw_counted_waits(htc_gateway *gw, job *j);
