@@ -546,6 +546,39 @@ Test(gateway_gangs, devices_of_a_lost_member_outlive_the_gateway)
     cr_expect(eq(u32, used_of(operator_peer(), HTC_RESOURCE_GPU), 0), "nothing is left of it");
 }
 
+/* The record of a member's agent is gone, and the gateway ends before it has written that the task is lost: the next one begins a gang that
+ * is not whole. Its leader owes what it has, for the gateway after that too. */
+Test(gateway_gangs, devices_of_a_gang_that_is_not_whole_outlive_two_gateways)
+{
+    uint32_t p = begin_with_gpus(), leads, lost = UINT32_MAX;
+    uint64_t job = submit(p, "olga", taking(WIDE(4, 2, 1), HTC_RESOURCE_GPU, 1));
+    for (int i = 0; i < 60 && parts_of(job, &leads) < 2; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(u32, parts_of(job, &leads), 2));
+    for (uint32_t i = 0; i < n_hands; i++)
+        lost = hands[i].n_held && hands[i].member[0] == 1 ? i : lost;
+    cr_assert(lost < n_hands);
+    for (int i = 0; i < 8; i++)
+        submit(p, "olga", WIDE(6, 2, 1)); /* they are read after it */
+    r.lost = "c/0000";
+    hands[lost].alive = 0;
+    process_ended(hands[lost].h.id);
+    for (int i = 0; i < 3; i++) {
+        rig_kill(&r);
+        r.lost = NULL;
+        rig_start(&r);
+        p = operator_peer();
+        cr_expect(eq(int, (int)count_of(p, job, "waiting"), 1));
+        cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 1), "start %d: the leader has not said that it has ended", i);
+        books_are_right();
+    }
+    come_back();
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 0));
+    books_are_right();
+    p = (rig_kill(&r), rig_start(&r), operator_peer());
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 0), "nothing is left of it");
+}
+
 Test(gateway_gangs, more_members_than_nodes_that_have_it_are_refused)
 {
     uint32_t p = begin_with_gpus();

@@ -202,10 +202,11 @@ static owed_attempt *owed_of(const htc_gateway *gw, const htc_attempt *at)
     return o;
 }
 
-/* Of a gang one agent may be lost while the others have ended: all of them are in one record. */
+/* Of a gang one agent may be lost while the others have ended: all of them are in one record. What a new start has found is not settled yet: its
+ * sweep notes who owes it, or forgets it. */
 static int is_owed(const htc_gateway *gw, const htc_attempt *at)
 {
-    return owed_of(gw, at) != NULL;
+    return owed_of(gw, at) || left_of(gw, at);
 }
 
 static void may_forget(void *role, void *ctx, htc_status status)
