@@ -401,6 +401,32 @@ Test(gateway_counted, a_record_that_is_left_over_takes_nothing_from_the_next_att
     books_are_right();
 }
 
+/* Likewise if the next attempt's agent is lost before the gateway ends: of two records of one device the newer one says who has it. */
+Test(gateway_counted, a_record_that_is_left_over_does_not_hide_a_newer_one)
+{
+    char        record[64];
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit_counted(p, "olga", HTC_RESOURCE_GPU, 1, 2);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    snprintf(record, sizeof record, "h/%016llx/%016llx/%08x", (unsigned long long)at.job, (unsigned long long)at.task, at.attempt);
+    r.lost = record; /* it is never deleted */
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_assert(eq(str, (char *)devices_of(&h), "0"), "as the first one had");
+    rig_pass(&r, 35 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, at.job, "waiting"), 1), "its agent is lost");
+    r.lost = NULL;
+    p = start_again();
+    cr_expect(eq(u64, used(p, "gpu"), 1));
+    h.peer = hello_with(h.id, &at).peer;
+    heartbeat_with(&h, &at);
+    cr_expect(eq(u64, used(p, "gpu"), 1), "the newer one runs there");
+    books_are_right();
+}
+
 static void with_gpus_shared(htc_gateway_options *o)
 {
     with_gpus(o);

@@ -476,10 +476,18 @@ static int owe_again(htc_gateway *gw, const hold_left *l)
     return owes;
 }
 
+/* Of two that nobody holds and that have one device, the one that was written first has ended. A store of one member, and etcd, count their versions
+ * over all keys. Those of a store of several members tell nothing of two keys: there any of the two is taken. */
+static int newest_first(const hold_left *a, const hold_left *b)
+{
+    return a->version < b->version ? 1 : a->version > b->version ? -1 : 0;
+}
+
 /* What is left is of attempts that nobody holds any more. */
 void htc__gw_taken_sweep(htc_gateway *gw, int forget)
 {
     hold_left *l, *next;
+    HASH_SORT(gw->found, newest_first);
     HASH_ITER(hh, gw->found, l, next)
     {
         if (forget && !owe_again(gw, l))
