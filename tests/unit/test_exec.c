@@ -508,7 +508,7 @@ Test(exec, bad_inputs_are_refused_with_their_path)
         { "x", "file:///no/such/file", HTC_EINPUT, "/no/such/file" },
         { "x", "file:///dev/null", HTC_EINPUT, "neither a regular file nor a directory" },
         { "x", "http://h/x", HTC_EUNSUPPORTED, "not beside htc-agent" },
-        { "x", "htc:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", HTC_ENOTFOUND, "0123456789abcdef" },
+        { "x", "htc:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", HTC_ENOTFOUND, "upload it again" },
         /* impossible names do not even get through the decoder */
         { "../x", "file:///etc/hostname", HTC_EPROTO, "" },
         { "a/../../x", "file:///etc/hostname", HTC_EPROTO, "" },

@@ -133,7 +133,10 @@ static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *k
         if (fd >= 0)
             close(fd);
         *status = *known && why == ENOENT ? HTC_ENOTFOUND : htc__status_of(why, HTC_EINPUT);
-        SAY(r, "%.100s: %.300s: %s", s->name, path, why ? strerror(why) : "neither a regular file nor a directory");
+        if (*status == HTC_ENOTFOUND)
+            SAY(r, "%.100s: an upload that it reads is not there: upload it again (%.300s)", s->name, s->uri);
+        else
+            SAY(r, "%.100s: %.300s: %s", s->name, path, why ? strerror(why) : "neither a regular file nor a directory");
         return -1;
     }
     return fd;
