@@ -17,7 +17,7 @@ expect 0 "${H[@]}" up --config sys.ini
 
 # --- the command line ---
 refuse 1 "is not NAME=N" "${H[@]}" submit --res matlab -- true
-refuse 1 "take 1 or more" "${H[@]}" submit --res matlab=0 -- true
+refuse 1 "take 1 to 4294967295" "${H[@]}" submit --res matlab=0 -- true
 refuse 1 "not the name of a resource" "${H[@]}" submit --res Big=1 -- true
 expect 0 "${H[@]}" generate --gpus 2 --res matlab=1 --exe true
 [[ $out == *'<htc:Resource name="gpu">2</htc:Resource><htc:Resource name="matlab">1</htc:Resource>'* ]] || fail "the document: $out"
