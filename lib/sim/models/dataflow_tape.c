@@ -95,7 +95,7 @@ static htc_status move_line(const flow *m, const htc_scale_tape *tape, flow_queu
     if (status == HTC_OK)
         status = room_for_entries(m, &q->line, &q->line_room, room);
     uint32_t ahead = room - from < n ? room - from : n;
-    status = htc__checked_piece(tape, status, q->line + from, (size_t)ahead * sizeof *q->line);
+    status = htc__checked_piece(tape, status, ahead ? q->line + from : NULL, (size_t)ahead * sizeof *q->line);
     status = htc__checked_piece(tape, status, q->line, (size_t)(n - ahead) * sizeof *q->line);
     q->line_n = status == HTC_OK ? n : q->line_n;
     return status;
