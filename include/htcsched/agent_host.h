@@ -103,7 +103,7 @@ HTC_API void htc_agent_host_destroy(htc_agent_host *agent);
  *                       with an error; NULL: the lock is given up again
  * @param[out] ended     how many process groups; NULL is fine
  * @param[out] error     why; NULL is fine
- * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir; HTC_EIO; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir, a second after the call; HTC_EIO; HTC_ENOMEM
  *
  * Cost: the files that were left.   Since: 0.1
  */

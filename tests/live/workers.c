@@ -82,8 +82,10 @@ static int be_worker(uint32_t self)
     htc_env env = { .size = sizeof env, .rng = &rng, .log = &log };
     snprintf(slot, sizeof slot, "%s/slots/local.%u", top, self);
     snprintf(data, sizeof data, "%s/data", top);
-    if (htc_agent_host_recover(&env, slot, &lock, NULL, &error) != HTC_OK || htc_host_create(&env, NULL, &host) != HTC_OK)
+    if (htc_agent_host_recover(&env, slot, &lock, NULL, &error) != HTC_OK || htc_host_create(&env, NULL, &host) != HTC_OK) {
+        fprintf(stderr, "worker %u: %s\n", self, error.text);
         return 3;
+    }
     htc_agent_host_options o = { .size = sizeof o, .slot_dir = slot, .data_dir = data, .agent = self + 1, .node = "here", .site = "local",
                                  .environ = environ_of, .slots = 2, .lock = &lock };
     if (htc_agent_host_create(&env, host, &o, &hands, &error) != HTC_OK)

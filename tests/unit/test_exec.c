@@ -675,6 +675,34 @@ Test(exec, what_a_killed_agent_left_is_ended_by_the_next)
     drive_close(&d);
 }
 
+static void let_go(void *ctx, uint32_t level, const char *text)
+{
+    int *held = ctx;
+    (void)level;
+    if (*held >= 0 && strstr(text, "is held"))
+        close(*held), *held = -1;
+}
+
+/* What a killed agent was about to start holds its lock until it has closed what it inherited. */
+Test(exec, a_lock_that_is_held_for_a_moment_is_waited_for)
+{
+    drive        d;
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char         path[700];
+    htc_error    error;
+    int          held;
+    drive_open(&d);
+    htc_log log = { .ctx = &held, .write = let_go, .level = HTC_LOG_DEBUG };
+    htc_env env = { .size = sizeof env, .log = &log };
+    cr_assert(eq(int, htc__make_dirs(d.slot), 0));
+    snprintf(path, sizeof path, "%s.lock", d.slot);
+    held = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert(held >= 0 && fcntl(held, F_OFD_SETLK, &whole) == 0);
+    cr_expect(eq(int, htc_agent_host_recover(&env, d.slot, NULL, NULL, &error), HTC_OK), "%s", error.text);
+    cr_expect(eq(int, held, -1), "it was held at first");
+    drive_close(&d);
+}
+
 /* Where root starts agents, what is in a slot is its user's. The lock is not: whoever could hold it would keep the slot from others. */
 Test(exec, what_a_user_locks_in_a_slot_keeps_nobody_out)
 {

@@ -705,7 +705,7 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
     a->urls.stall = o.url_stall ? o.url_stall : 60 * HTC_SECOND;
     a->own_places = o.own_places;
     a->stall = o.stall;
-    htc_status  status = htc__slot_enter(o.slot_dir, &a->slot_dir, &a->lock_fd, error);
+    htc_status  status = htc__slot_enter(env, o.slot_dir, &a->slot_dir, &a->lock_fd, error);
     const char *home = value_in(o.environ, "HOME"), *path = value_in(o.environ, "PATH");
     if (status == HTC_OK && (a->slot_fd = open(a->slot_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot use %s: %s", a->slot_dir, strerror(errno));

@@ -289,7 +289,7 @@ void   htc__strings_free(char **list);
 
 /* exec_record.c: slots/SITE.N/groups; the slot and its lock. real is malloced. *lock_fd below 0: the slot is locked and that is the
  * lock; else the caller holds it. */
-htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error);
+htc_status htc__slot_enter(const htc_env *env, const char *slot_dir, char **real, int *lock_fd, htc_error *error);
 htc_status htc__record_open(htc_agent_host *a);
 htc_status htc__record_write(htc_agent_host *a);
 /* Which keeper of the slot (a descriptor) runs the attempt now; -1: none. */

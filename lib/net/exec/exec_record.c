@@ -14,6 +14,7 @@
 #include "net/files/files.h"
 
 #define RECOVER_PATIENCE (10 * HTC_SECOND)
+#define LOCK_PATIENCE HTC_SECOND
 #define RECORD_MAX 65536
 #define RECORD_PAGE 4096 /* more than HTC_AGENT_HELD_MAX lines */
 
@@ -196,16 +197,30 @@ static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
     return ended;
 }
 
-/* Nobody else lives in the slot: *fd holds the lock. It lies beside the slot: what is in there is its user's, who could hold it. */
-static htc_status lock_slot(const char *slot_dir, int *fd, htc_error *error)
+/* A process that a killed agent was about to start holds the lock for a moment longer than the agent: until it has closed what it inherited. */
+static int lock_in_time(const htc_env *env, const char *path, int fd)
 {
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    htc_ns       end = htc_host_now() + LOCK_PATIENCE;
+    int          locked = fcntl(fd, F_OFD_SETLK, &whole) == 0;
+    if (!locked && (errno == EAGAIN || errno == EACCES))
+        htc__log(env, HTC_LOG_DEBUG, "%s is held -> wait a moment", path);
+    while (!locked && (errno == EAGAIN || errno == EACCES) && htc_host_now() < end) {
+        usleep(2000);
+        locked = fcntl(fd, F_OFD_SETLK, &whole) == 0;
+    }
+    return locked;
+}
+
+/* Nobody else lives in the slot: *fd holds the lock. It lies beside the slot: what is in there is its user's, who could hold it. */
+static htc_status lock_slot(const htc_env *env, const char *slot_dir, int *fd, htc_error *error)
+{
     char         path[PATH_MAX];
     snprintf(path, sizeof path, "%.4000s.lock", slot_dir);
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (*fd < 0)
         return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot open %s: %s", path, strerror(errno));
-    if (fcntl(*fd, F_OFD_SETLK, &whole) == 0)
+    if (lock_in_time(env, path, *fd))
         return HTC_OK;
     int why = errno;
     close(*fd);
@@ -228,12 +243,12 @@ static char *absolute_slot(const char *slot_dir, htc_error *error)
     return real;
 }
 
-htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error)
+htc_status htc__slot_enter(const htc_env *env, const char *slot_dir, char **real, int *lock_fd, htc_error *error)
 {
     *real = absolute_slot(slot_dir, error);
     if (!*real)
         return error && error->status ? error->status : HTC_EIO;
-    htc_status status = *lock_fd >= 0 ? HTC_OK : lock_slot(*real, lock_fd, error);
+    htc_status status = *lock_fd >= 0 ? HTC_OK : lock_slot(env, *real, lock_fd, error);
     if (status != HTC_OK) {
         free(*real);
         *real = NULL;
@@ -250,7 +265,7 @@ htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, int 
         *lock = -1;
     if (!slot_dir)
         return htc__error(error, HTC_EINVAL, "a slot directory is needed");
-    htc_status status = htc__slot_enter(slot_dir, &real, &fd, error);
+    htc_status status = htc__slot_enter(env, slot_dir, &real, &fd, error);
     if (status != HTC_OK)
         return status;
     n = end_leftovers(env, real);
