@@ -262,16 +262,6 @@ static void flush(way *w)
     }
 }
 
-/* A peer whose host or whose way is gone says nothing: without this a connection to it lasts for ever. */
-static void watch_for_silence(int fd)
-{
-    int on = 1, idle_s = SILENT_S / 3, every_s = SILENT_S / 6, lost_ms = SILENT_S * 1000;
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
-}
-
 static void connected(way *w)
 {
     int       why = 0, one = 1;
@@ -283,7 +273,7 @@ static void connected(way *w)
         return;
     }
     setsockopt(w->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    watch_for_silence(w->fd);
+    htc__socket_watch(w->fd, SILENT_S);
     htc_status status = htc__sealed_begin(w->sealed);
     if (status != HTC_OK) {
         over(w, status == HTC_ENOTFOUND ? HTC_EDENIED : status, "%s", *htc__sealed_reason(w->sealed) ? htc__sealed_reason(w->sealed) : htc_strerror(status));

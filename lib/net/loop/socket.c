@@ -1,6 +1,8 @@
 /* Unix sockets whose path may be longer than sun_path: bound and connected through the directory's descriptor. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -66,6 +68,15 @@ int htc__unix_connect(const char *path, int flags)
     }
     shut(dir);
     return fd;
+}
+
+void htc__socket_watch(int fd, int silent_s)
+{
+    int on = 1, idle_s = silent_s / 3, every_s = silent_s / 6, lost_ms = silent_s * 1000;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
 }
 
 /* 1 if somebody listens there, 0 if the file is a leftover or missing, -1 with errno if it is something else. */
