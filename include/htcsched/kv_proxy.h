@@ -13,7 +13,7 @@
  * Through it go all requests but HTC_KV_CHANGE, which is HTC_EDENIED: change the members at a member. Leases, scans and values to
  * HTC_KV_VALUE_MAX are among them. It has no watches: each ends with HTC_EUNSUPPORTED. Clients of a proxy are not told who has which key,
  * and send everything to it; several members of one store may be named as its stores, and the first that answers gets everything until its
- * connection is lost: a member hands on what is another's. A proxy does not serve proxies.
+ * connection is lost, or until it is silent while another one answers: a member hands on what is another's. A proxy does not serve proxies.
  *
  * Without a store behind it a proxy greets nobody (HTC_EUNREACHABLE), and when it loses its store it closes all its clients: they
  * see what they would see of a store that has died, and may go elsewhere.
@@ -61,6 +61,8 @@ typedef struct htc_kv_proxy_options {
     htc_ns          linger_ns;       /**< a message is under way for no longer than this, answered or not; 0: 10 ms */
     htc_ns          retry_ns;        /**< a store that does not greet is greeted again after this; 0: 1 s */
     htc_ns          forget_ns;       /**< an answer that has not come after this is nobody's any more; 0: 60 s */
+    htc_ns          silent_ns;       /**< a store that owes answers and says nothing is asked whether it is there, and so are the others, after
+                                          retry_ns; one that stays silent for this long is left for one that answers; 0: 3 s */
 } htc_kv_proxy_options;
 
 /** A proxy, as a machine: self of htc_kv_proxy_ops. */

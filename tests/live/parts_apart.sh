@@ -69,6 +69,11 @@ more()
     echo "$1: tasks end"
 }
 more "all is well"
+# A connection whose other end is gone without a word ends some time, at both ends.
+for host in a b c head1 head2 east; do
+    ip netns exec $host ss -tnoH state established '( sport = :7421 or dport = :7421 or sport = :7420 or dport = :7420 )' > ways
+    [ -s ways ] && ! grep -v 'timer:' ways || fail "connections of $host that last for ever: $(cat ways)"
+done
 cut head1
 soon active head2 || fail "the other gateway does not go on: $(cat head2.said)"
 more "the host of the active gateway is cut off"
@@ -76,9 +81,14 @@ kill -9 "${pid[b]}"
 more "a member of the store is killed"
 member b
 soon grep -s ready b.said > /dev/null || fail "no member b: $(cat b.said)"
-cut c
-more "another member is cut off"
-mend c
+# Of the others that one by which the active gateway reaches the store, without a word to anybody.
+peer=$(sed -n 's/.*the store at peer \([0-9]*\) answers.*/\1/p' "$top/head2/log/kvd.out" | tail -n 1)
+way=$(printf '%s\n' a b c | sed -n "${peer}p")
+[ -n "$way" ] || fail "by which member does the gateway reach the store? $(cat "$top/head2/log/kvd.out")"
+cut "$way"
+more "the member by which the gateway reaches the store is cut off"
+grep -q "the store at peer $peer is silent" "$top/head2/log/kvd.out" || fail "that member is not left: $(cat "$top/head2/log/kvd.out")"
+mend "$way"
 agents() { pgrep -f "^$bin/htc-agent .*$top/east/" | grep -vx "${pid[east]}"; }
 killed=$(agents)
 [ -n "$killed" ] || fail "no agents of east: $(pgrep -af htc-agent)"

@@ -438,6 +438,75 @@ Test(kv_proxy, the_next_store_takes_over)
     end(&r);
 }
 
+/* Another store answers what the proxy asks it. */
+static void shows_itself(rig *r, uint32_t peer, uint64_t session)
+{
+    for (size_t i = r->said_n; i-- > 0;)
+        if (r->said[i].peer == peer && r->said[i].type == HTC_WIRE_KV_REQUEST) {
+            htc__kv_answer_begin(&r->message, r->said[i].id, &(htc__kv_answer_head){ .clock = 40, .session = session });
+            say(r, peer);
+            return;
+        }
+    HOLDS(0);
+}
+
+/* One whose host is cut off without a word, or that stands still, is left for one that answers; not while nobody does, nor if it says anything. */
+Test(kv_proxy, a_silent_store_is_left)
+{
+    rig r;
+    begin_with(&r, &(htc_kv_proxy_options){ 0 });
+    store_comes(&r, STORE, 77);
+    store_comes(&r, SECOND, 88);
+    client_comes(&r, CLIENT);
+    r.now += 100 * HTC_SECOND;
+    put(&r, CLIENT, 20, 10);
+    const said *passed = &r.said[r.said_n - 1];
+    uint64_t    serial = passed->id;
+    cr_assert(passed->peer == STORE);
+    forget_said(&r);
+    r.now += HTC_SECOND - 1;
+    input(&r, HTC_IN_TIMEOUT, 0, (htc_bytes){ NULL, 0 });
+    cr_expect(r.said_n == 0, "an answer may take a while");
+    r.now++;
+    tick(&r);
+    cr_assert(r.said_n == 2 && r.said[0].peer == STORE && r.said[1].peer == SECOND, "both are asked");
+    shows_itself(&r, STORE, 77); /* it is slow, no more */
+    for (int i = 0; i < 5; i++) {
+        r.now += HTC_SECOND;
+        tick(&r);
+        shows_itself(&r, STORE, 77);
+        shows_itself(&r, SECOND, 88);
+    }
+    for (size_t i = 0; i < r.said_n; i++)
+        cr_expect(r.said[i].kind == HTC_OUT_MESSAGE && r.said[i].peer < CLIENT, "nothing is lost: %zu", i);
+    answered(&r, serial, 77, 0);
+    cr_expect(r.said[r.said_n - 1].peer == CLIENT, "what it answers late is handed back");
+    cr_expect(htc_kv_proxy_ops()->deadline(r.proxy) == HTC_NEVER, "nothing is asked where no answer is owed");
+    r.now += HTC_SECOND;
+
+    put(&r, CLIENT, 21, 10);
+    for (int i = 0; i < 10; i++) { /* nobody answers: to whom would it go? */
+        r.now += HTC_SECOND;
+        tick(&r);
+    }
+    for (size_t i = 0; i < r.said_n; i++)
+        cr_expect(r.said[i].kind == HTC_OUT_MESSAGE, "nothing is lost: %zu", i);
+    shows_itself(&r, SECOND, 88);
+    r.now += HTC_SECOND;
+    tick(&r);
+    cr_assert(r.said[r.said_n - 2].kind == HTC_OUT_CLOSE && r.said[r.said_n - 2].peer == STORE);
+    cr_assert(r.said[r.said_n - 1].kind == HTC_OUT_CLOSE && r.said[r.said_n - 1].peer == CLIENT);
+    client_comes(&r, CLIENT);
+    put(&r, CLIENT, 20, 10);
+    cr_expect(r.said[r.said_n - 1].peer == SECOND);
+    input(&r, HTC_IN_CLOSED, SECOND, (htc_bytes){ NULL, 0 });
+    store_comes(&r, STORE, 79);
+    client_comes(&r, CLIENT);
+    put(&r, CLIENT, 20, 10);
+    cr_expect(r.said[r.said_n - 1].peer == STORE, "one that is back is taken again");
+    end(&r);
+}
+
 /* A store that does not greet is greeted again. */
 Test(kv_proxy, a_lost_greeting_is_repeated)
 {

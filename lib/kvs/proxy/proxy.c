@@ -373,6 +373,7 @@ htc_status htc_kv_proxy_create(const htc_env *env, const htc_kv_proxy_options *o
     o.linger_ns = o.linger_ns ? o.linger_ns : 10 * HTC_MS;
     o.retry_ns = o.retry_ns ? o.retry_ns : HTC_SECOND;
     o.forget_ns = o.forget_ns ? o.forget_ns : 60 * HTC_SECOND;
+    o.silent_ns = o.silent_ns ? o.silent_ns : 3 * HTC_SECOND;
     if (!stores_fit(&o) || o.bytes_max < (size_t)32 << 20)
         return HTC_EINVAL;
     htc_kv_proxy *p = htc__alloc(env, sizeof *p);

@@ -42,7 +42,7 @@ typedef struct htc__proxy_client {
 
 /* A request that was passed on. */
 typedef struct htc__proxy_sent {
-    uint64_t session, serial; /* its client's */
+    uint64_t session, serial; /* its client's; session 0: the proxy itself has asked */
     htc_ns   at;
     size_t   len;
     uint32_t peer;
@@ -54,7 +54,7 @@ typedef struct htc__proxy_store {
     uint32_t connected, welcomed;
     uint64_t session; /* 0: not named yet */
     uint64_t serial, serial_first; /* the last one used; the first of this connection */
-    htc_ns   greet_due;
+    htc_ns   greet_due, heard; /* heard: at last */
 } htc__proxy_store;
 
 struct htc_kv_proxy {
@@ -79,6 +79,7 @@ struct htc_kv_proxy {
     uint64_t             newest;      /* the first serial of the newest message */
     size_t               newest_open; /* of its requests, those that are */
     htc_ns               newest_at;
+    htc_ns               doubted, doubt_due; /* since when the store has to show that it is there; 0: it has not */
 };
 
 /* proxy.c */

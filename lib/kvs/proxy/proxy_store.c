@@ -41,6 +41,7 @@ static void ring_clear(htc_kv_proxy *p)
 {
     p->sent_at = p->sent_count = p->sent_bytes = p->unanswered = 0;
     p->newest_open = 0;
+    p->doubted = 0;
 }
 
 static void choose(htc_kv_proxy *p)
@@ -91,10 +92,12 @@ static void sent_close(htc_kv_proxy *p, htc__proxy_sent *e, uint64_t serial)
         assert(c->held > 0);
         c->held--;
     }
-    assert(p->unanswered > 0 && p->sent_bytes >= e->len);
-    p->unanswered--;
-    p->sent_bytes -= e->len;
-    p->newest_open -= serial >= p->newest && p->newest_open > 0;
+    if (e->session) {
+        assert(p->unanswered > 0 && p->sent_bytes >= e->len);
+        p->unanswered--;
+        p->sent_bytes -= e->len;
+        p->newest_open -= serial >= p->newest && p->newest_open > 0;
+    }
     e->open = 0;
     while (p->sent_count && !p->sent[p->sent_at].open) {
         p->sent_at = (p->sent_at + 1) % p->sent_cap;
@@ -120,16 +123,21 @@ static int sent_make_room(htc_kv_proxy *p)
     return 1;
 }
 
-static void sent_add(htc_kv_proxy *p, uint32_t peer, const htc__proxy_request *q)
+static void sent_push(htc_kv_proxy *p, const htc__proxy_sent *e)
 {
-    const htc__proxy_client *c = htc__proxy_client_of(p, peer);
-    assert(c && p->sent_count < p->sent_cap);
+    assert(p->sent_count < p->sent_cap);
     if (p->sent_count == 0)
         p->sent_first = p->store->serial + 1;
     p->store->serial++;
     assert(p->store->serial == p->sent_first + p->sent_count); /* the ring has no gaps */
-    p->sent[(p->sent_at + p->sent_count++) % p->sent_cap] =
-        (htc__proxy_sent){ .session = c->session, .serial = q->serial, .at = p->now, .len = q->len, .peer = peer, .open = 1 };
+    p->sent[(p->sent_at + p->sent_count++) % p->sent_cap] = *e;
+}
+
+static void sent_add(htc_kv_proxy *p, uint32_t peer, const htc__proxy_request *q)
+{
+    const htc__proxy_client *c = htc__proxy_client_of(p, peer);
+    assert(c);
+    sent_push(p, &(htc__proxy_sent){ .session = c->session, .serial = q->serial, .at = p->now, .len = q->len, .peer = peer, .open = 1 });
     p->unanswered++;
     p->sent_bytes += q->len;
     p->newest_open++;
@@ -186,6 +194,75 @@ static void forget(htc_kv_proxy *p)
         sent_close(p, &p->sent[p->sent_at], p->sent_first);
 }
 
+/* ---- a store that says nothing ---- */
+
+/* Another one that answers; after: since then. */
+static const htc__proxy_store *another(const htc_kv_proxy *p, htc_ns after)
+{
+    for (uint32_t i = 0; i < p->options.store_count; i++)
+        if (&p->stores[i] != p->store && p->stores[i].session && p->stores[i].heard >= after)
+            return &p->stores[i];
+    return NULL;
+}
+
+/* When the store is asked whether it is there, or is left. */
+static htc_ns doubt_due(const htc_kv_proxy *p)
+{
+    if (!p->store || !p->unanswered || !another(p, 0))
+        return HTC_NEVER;
+    if (p->doubted)
+        return p->doubt_due;
+    htc_ns sent = p->sent[p->sent_at].at;
+    return later(sent > p->store->heard ? sent : p->store->heard, p->options.retry_ns);
+}
+
+/* It answers that at once, whether it hears the others or not. */
+static htc_status ask(htc_kv_proxy *p, htc_output *out)
+{
+    if (!sent_make_room(p))
+        return HTC_ENOMEM;
+    sent_push(p, &(htc__proxy_sent){ .at = p->now, .open = 1 });
+    htc_wire_begin(&p->message, HTC_WIRE_KV_REQUEST, p->store->serial);
+    htc__kv_head_write(&p->message, &(htc__kv_head){ .client = p->store->serial });
+    return htc__proxy_send(p, p->store->peer, out);
+}
+
+/* It, and others that are as silent: each has to connect again. */
+static htc_status leave_silent(htc_kv_proxy *p, htc_output *out)
+{
+    htc_status status = HTC_OK;
+    htc_ns     since = p->doubted;
+    for (uint32_t i = 0; i < p->options.store_count && status == HTC_OK; i++) {
+        htc__proxy_store *s = &p->stores[i];
+        if (s == p->store || !s->session || s->heard >= since)
+            continue;
+        status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = s->peer, .status = HTC_ETIMEDOUT });
+        status = status == HTC_OK ? lost(p, s, out) : status;
+    }
+    htc__log_with(&p->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", p->store->peer)), "the store at peer %u is silent, and another one answers -> leave it",
+                  p->store->peer);
+    if (status == HTC_OK)
+        status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = p->store->peer, .status = HTC_ETIMEDOUT });
+    return status == HTC_OK ? lost(p, p->store, out) : status;
+}
+
+/* Its host may be cut off without a word, or it may stand still: all are asked, and where another one answers it is left. */
+static htc_status doubt(htc_kv_proxy *p, htc_output *out)
+{
+    htc_status status = HTC_OK;
+    if (p->doubted && p->now >= later(p->doubted, p->options.silent_ns) && another(p, p->doubted))
+        return leave_silent(p, out);
+    if (!p->doubted)
+        p->doubted = p->now;
+    p->doubt_due = later(p->now, p->options.retry_ns);
+    for (uint32_t i = 0; i < p->options.store_count && status == HTC_OK; i++)
+        if (&p->stores[i] == p->store)
+            status = ask(p, out);
+        else if (p->stores[i].session)
+            status = greet(p, &p->stores[i], out);
+    return status;
+}
+
 htc_status htc__proxy_store_turn(htc_kv_proxy *p, htc_output *out)
 {
     htc_status status = HTC_OK;
@@ -196,6 +273,10 @@ htc_status htc__proxy_store_turn(htc_kv_proxy *p, htc_output *out)
             status = greet(p, s, out);
     }
     forget(p);
+    if (!p->unanswered)
+        p->doubted = 0;
+    if (status == HTC_OK && p->now >= doubt_due(p))
+        status = doubt(p, out);
     if (status == HTC_OK && (most = may_leave(p)) > 0)
         status = leave(p, most, out);
     return status;
@@ -203,7 +284,7 @@ htc_status htc__proxy_store_turn(htc_kv_proxy *p, htc_output *out)
 
 htc_ns htc__proxy_store_deadline(const htc_kv_proxy *p)
 {
-    htc_ns due = HTC_NEVER;
+    htc_ns due = doubt_due(p);
     for (uint32_t i = 0; i < p->options.store_count; i++)
         if (p->stores[i].connected && !p->stores[i].session && p->stores[i].greet_due < due)
             due = p->stores[i].greet_due;
@@ -262,6 +343,9 @@ static htc_status message(htc_kv_proxy *p, htc__proxy_store *s, htc_bytes body, 
     htc_reader r = htc_wire_open(body, &type, &id);
     if (r.status != HTC_OK || !s->connected)
         return HTC_OK;
+    s->heard = p->now;
+    if (s == p->store)
+        p->doubted = 0;
     if (type == HTC_WIRE_KV_ANSWER)
         return answer(p, s, id, r, body, out);
     if (type == HTC_WIRE_WELCOME && !s->welcomed && htc_wire_read_welcome(&r, HTC_WIRE_VERSION, &version) == HTC_OK) {

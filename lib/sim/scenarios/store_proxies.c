@@ -67,6 +67,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     uint32_t             stores[STORE_MEMBERS], n = s->setting.nodes;
     htc_kv_proxy_options o = { .size = sizeof o, .stores = stores, .store_count = n, .linger_ns = s->setting.linger, .forget_ns = s->setting.forget };
     o.retry_ns = s->setting.again;
+    o.silent_ns = 3 * s->setting.again;
     for (uint32_t i = 0; i < n; i++)
         stores[i] = 1 + (i + p->at) % n;
     htc_status status = htc_kv_proxy_create(htc_sim_env(node), &o, &p->machine);
