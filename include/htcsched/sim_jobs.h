@@ -64,6 +64,17 @@ typedef struct htc_sim_jobs_job {
     htc_ns   arrival;    /**< of a source: when it is there to be begun with; not before the one before it */
 } htc_sim_jobs_job;
 
+/** A job that has ended. */
+typedef struct htc_sim_jobs_ended {
+    size_t   size;       /**< sizeof(htc_sim_jobs_ended) */
+    uint64_t job;        /**< its number: as they are drawn, of the list or of the source, from 0 on */
+    uint32_t controller; /**< that it was submitted to; 0 of a central one */
+    uint32_t nodes;      /**< that it had */
+    htc_ns   submitted;  /**< virtual time at which its controller began with it, from which its latency counts */
+    htc_ns   started;    /**< it had its nodes and was launched on all of them */
+    htc_ns   ended;      /**< its length later */
+} htc_sim_jobs_ended;
+
 /** How things are at a moment. */
 typedef struct htc_sim_jobs_sample {
     size_t   size;    /**< sizeof(htc_sim_jobs_sample) */
@@ -118,7 +129,7 @@ typedef struct htc_sim_jobs_options {
      * @param[in] sample  lent for the call
      */
     void (*sample)(void *ctx, const htc_sim_jobs_sample *sample);
-    void *ctx; /**< handed to it, and to next_job */
+    void *ctx; /**< handed to it, to next_job and to ended */
     const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
     const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
     /**
@@ -130,6 +141,13 @@ typedef struct htc_sim_jobs_options {
      * @return HTC_OK; HTC_AGAIN: there are no more; anything else ends the run with it
      */
     htc_status (*next_job)(void *ctx, htc_sim_jobs_job *job);
+    /**
+     * Take a job that has ended. A run that goes on from a checkpoint tells those that end from there on. NULL: nobody wants to know.
+     *
+     * @param[in] ctx  of the options
+     * @param[in] job  lent for the call
+     */
+    void (*ended)(void *ctx, const htc_sim_jobs_ended *job);
 } htc_sim_jobs_options;
 
 /** How it went. Messages are requests to the store: look-ups, inserts, compare-and-swaps, each counted once. */

@@ -67,6 +67,42 @@ echo '2 0 0 x' >> "$dir/log.swf"
 ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf" --per-node 8
 says "log.swf:2"
 
+# The history of a run is a log: run again it has as many jobs and the same work, and so has its own history.
+# same_work JOBS NODES: what history.swf says, and what came of running it again.
+same_work() {
+    ends 0 jobs --nodes "$2" --partition 4 --trace "$dir/history.swf" --tick 1us --history "$dir/again.swf" --json
+    python3 - "$dir" "$1" "$2" << 'PY'
+import json, sys
+dir, count, nodes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def read(name):
+    jobs = [[float(x) for x in line.split()] for line in open(f"{dir}/{name}") if not line.startswith(";")]
+    assert all(len(j) == 18 and j[2] >= 0 and j[4] == j[7] >= 1 and j[10] == 1 and 1 <= j[15] <= nodes / 4 for j in jobs), jobs
+    assert [j[0] for j in jobs] == list(range(1, count + 1)) and sorted(j[1] for j in jobs) == [j[1] for j in jobs], jobs
+    return sum(j[3] * j[4] for j in jobs)
+run, first, again = json.load(open(dir + "/out")), read("history.swf"), read("again.swf")
+assert run["ended"] == count and run["wrong"] == "", run
+assert abs(first - again) < 1e-4 * first and abs(run["utilisation"] * run["nodes"] * run["makespan_s"] - first) < 1e-3 * first, (first, again, run)
+PY
+    compgen -G "$dir/*.swf.*" > /dev/null && fail "a draft of a history is left"
+    return 0
+}
+for policy in monitored central; do
+    ends 0 jobs --nodes 16 --partition 4 --policy $policy --sizes uniform --job-nodes 1..9 --count 200 --length "exponential 2s" --history "$dir/history.swf"
+    same_work 200 16
+done
+echo before > "$dir/history.swf"
+ends 2 jobs --nodes 8 --sizes uniform --job-nodes 1..9 --history "$dir/history.swf"
+[ "$(cat "$dir/history.swf")" = before ] || fail "a run that failed has written a history"
+for bad in "$dir" "$dir/none/history.swf"; do
+    ends 2 jobs --count 10 --history "$bad"
+    says "$bad"
+    says "next: choose for sim.history"
+done
+ends 2 jobs --count 10 --history "$dir/history.swf" --seeds 1..2
+says "a history (sim.history) is of one run"
+ends 2 jobs --count 10 --history "$dir/history.swf" --checkpoint "$dir/state"
+says "a history is of a whole run"
+
 # A table of more than 32 MiB grows.
 ends 0 jobs --nodes 470000 --partition 1 --policy random --sizes uniform --job-nodes 1 --count 475000 --length 300ms --json
 grep -q '"ended":475000,' "$dir/out" || fail "not all jobs have ended"
@@ -89,8 +125,9 @@ assert run["wrong"] == "" and run["granted"] == run["ended"] == 60 and run["cont
 assert 5 <= run["messages"] <= run["messages_all"] and run["swaps"] >= 120, run
 PY
 done
-ends 0 "${live[@]}"
+ends 0 "${live[@]}" --history "$dir/history.swf"
 grep -q '^run  *on this machine: a process for each controller, and a store$' "$dir/out" || fail "it is not said that it was run"
+same_work 60 16
 ends 2 "${live[@]}" --policy central
 says "such an experiment cannot be run live"
 ends 2 "${live[@]}" --set sim.store=unix:$dir/none

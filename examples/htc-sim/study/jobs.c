@@ -19,6 +19,7 @@ static const setting table[] = {
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "sim.live", SET_CHOICE, "off", 0, 0, "off|on" },
     { "sim.store", SET_WORD, NULL, 0, 0, "the address of a store: unix:PATH" },
+    { "sim.history", SET_WORD, NULL, 0, 0, "the name of a file that is written" },
     { "machine.nodes", SET_COUNT, "65536", 1, 16777216, "a number from 1 to 16777216" },
     { "machine.partition", SET_COUNT, "1024", 1, 1048576, "a number from 1 to 1048576" },
     { "machine.used", SET_REAL, "0", 0, 0.999, "a number from 0 to 0.999" },
@@ -84,6 +85,7 @@ static void close_run(void *run)
         return;
     htc_registry_destroy(j->registry);
     trace_close(&j->log);
+    history_close(&j->history);
     free(j->course);
     free(j);
 }
@@ -149,6 +151,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     j->live = settings_choice(s, "sim.live") == 1;
     snprintf(j->store, sizeof j->store, "%s", settings_text(s, "sim.store"));
+    snprintf(j->history.path, sizeof j->history.path, "%s", settings_text(s, "sim.history"));
     if (o->wait_ns_max < o->wait_ns)
         settings_refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
     else if (policies_of(j, s, error) && log_of(j, s, error))
@@ -202,24 +205,20 @@ static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
     return settings_refuse(error, HTC_ECORRUPT, "the course of the run is not in the checkpoint", "run the experiment again");
 }
 
-static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+static void keep_ended(void *ctx, const htc_sim_jobs_ended *job)
 {
-    jobs_study *j = run;
-    double      begun = watch_seconds();
-    course_tape tape;
-    j->options.host = &w->host;
-    j->options.sample = j->course ? keep : NULL;
-    j->options.ctx = j;
-    j->options.resume = j->resume;
-    j->options.checkpoint = course_tape_open(&tape, checkpoint, j->course, sizeof *j->course);
-    *error = (htc_error){ 0 };
-    if (j->live && (checkpoint || j->resume))
-        return settings_refuse(error, HTC_ECONFIG, "what runs on this machine cannot go on later", "leave out --checkpoint, or sim.live");
-    if (j->live) {
-        int good = jobs_live_run(j, j->store, error);
-        j->seconds = watch_seconds() - begun;
-        return good;
-    }
+    history_add(&((jobs_study *)ctx)->history, job);
+}
+
+/* Of a run that was stopped it has the jobs that had ended. */
+static int write_history(jobs_study *j, htc_error *error)
+{
+    return !j->history.path[0] || history_write(&j->history, j->options.nodes, error);
+}
+
+static int run_model(jobs_study *j, watch *w, htc_error *error)
+{
+    double   begun = watch_seconds();
     uint64_t bytes = 0;
     (void)htc_sim_jobs_memory(&j->options, &bytes);
     watch_needs(w, bytes);
@@ -235,6 +234,31 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     if (!error->hint[0])
         snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && w->host.memory_max ? "make the machine or its partitions other, or raise sim.memory or sim.tick" : "change its settings");
     return 0;
+}
+
+static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_error *error)
+{
+    jobs_study *j = run;
+    double      begun = watch_seconds();
+    course_tape tape;
+    j->options.host = &w->host;
+    j->options.sample = j->course ? keep : NULL;
+    j->options.ctx = j;
+    j->options.resume = j->resume;
+    j->options.checkpoint = course_tape_open(&tape, checkpoint, j->course, sizeof *j->course);
+    *error = (htc_error){ 0 };
+    if (j->live && (checkpoint || j->resume))
+        return settings_refuse(error, HTC_ECONFIG, "what runs on this machine cannot go on later", "leave out --checkpoint, or sim.live");
+    if (j->history.path[0] && (checkpoint || j->resume))
+        return settings_refuse(error, HTC_ECONFIG, "a history is of a whole run", "leave out --checkpoint, or sim.history");
+    if (j->history.path[0] && !history_open(&j->history, error))
+        return 0;
+    j->options.ended = j->history.path[0] ? keep_ended : NULL;
+    if (!j->live)
+        return run_model(j, w, error) && write_history(j, error);
+    int good = jobs_live_run(j, j->store, error);
+    j->seconds = watch_seconds() - begun;
+    return good && write_history(j, error);
 }
 
 enum { THROUGHPUT, LATENCY, MESSAGES, MESSAGES_ALL, CONFLICTS, STEALS, ROUNDS, UTILISATION, MAKESPAN, UP_TO_1, UP_TO_5, UP_TO_80, WHOLE };
@@ -281,6 +305,7 @@ static const model_option options[] = {
     { "per-node", "N", "workload.per_node", "processors of a node of that log (1)" },
     { "arrivals", "HOW", "workload.arrivals", "of its jobs: log, or at_once (log)" },
     { "length", "LAW", "workload.length", "of each job: " LAW_WORDS " (exponential 5ms)" },
+    { "history", "FILE", "sim.history", "the jobs that ended are written there as a log in the Standard Workload Format" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1us)" },
     { NULL, NULL, NULL, NULL },
 };

@@ -2,6 +2,7 @@
 #ifndef HTC_SIM_STUDY_JOBS_H
 #define HTC_SIM_STUDY_JOBS_H
 
+#include "history.h"
 #include "htcsched/sim_jobs.h"
 #include "model.h"
 #include "trace.h"
@@ -27,6 +28,7 @@ typedef struct jobs_study {
     const htc_scale_tape *resume; /* NULL: none */
     int                  live;    /* 1: processes, a store and the clock of this machine, in place of the model */
     char                 store[256]; /* its address */
+    history              history; /* its path is "": none is written */
     double               seconds; /* that the run took here */
 } jobs_study;
 

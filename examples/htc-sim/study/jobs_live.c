@@ -26,12 +26,13 @@ typedef struct counts {
 typedef struct shared {
     volatile int done; /* the monitor may go */
     counts       of[JOBS_LIVE_CONTROLLERS + 1];
+    htc_sim_jobs_ended ended[]; /* of each job by its number, if there is a history; nodes 0: it has not ended */
 } shared;
 
 /* A job that has nodes. */
 typedef struct live_job {
     uint64_t number;
-    htc_ns   ends;
+    htc_ns   begun, starts, ends;
     uint32_t need;
     uint8_t  in[JOBS_LIVE_CONTROLLERS]; /* of which partitions */
 } live_job;
@@ -45,6 +46,7 @@ typedef struct controller {
     htc_ns            zero;
     uint32_t          own, n; /* n: partitions */
     uint64_t          asked;
+    htc_sim_jobs_ended *ended;   /* NULL: nobody wants to know */
     live_job         *running; /* in no order */
     size_t            n_running;
     htc_status        status; /* of the first thing that failed */
@@ -159,6 +161,13 @@ static void give_back(controller *c, live_job *job)
         }
 }
 
+static void keep_ended(const controller *c, const live_job *job, htc_ns now)
+{
+    if (c->ended)
+        c->ended[job->number] = (htc_sim_jobs_ended){ .size = sizeof *c->ended, .job = job->number, .controller = c->own, .nodes = job->need, .submitted = job->begun,
+                                                      .started = job->starts, .ended = now };
+}
+
 /* Jobs whose time is over give back what they have. Answers for when the next one ends. */
 static htc_ns end_jobs(controller *c)
 {
@@ -166,6 +175,7 @@ static htc_ns end_jobs(controller *c)
     for (size_t i = 0; i < c->n_running && c->status == HTC_OK;)
         if (c->running[i].ends <= now_of(c)) {
             uint64_t asked = c->asked;
+            keep_ended(c, &c->running[i], now_of(c));
             give_back(c, &c->running[i]);
             c->c->requests_all += c->asked - asked;
             c->running[i] = c->running[--c->n_running];
@@ -244,15 +254,15 @@ static void run_jobs(controller *c, uint64_t count)
 {
     const htc_sim_jobs_options *o = &c->j->options;
     for (uint64_t k = 0; k < count && c->status == HTC_OK; k++) {
-        htc_ns   begun = now_of(c);
         uint64_t asked = c->asked, others = c->c->requests_all;
-        live_job job = { .number = c->own + k * c->n, .need = o->nodes_min + (uint32_t)htc_rng_below(&c->rng, o->nodes_max - o->nodes_min + 1u) };
+        live_job job = { .number = c->own + k * c->n, .begun = now_of(c), .need = o->nodes_min + (uint32_t)htc_rng_below(&c->rng, o->nodes_max - o->nodes_min + 1u) };
         double   length = o->length.kind == HTC_SCALE_EXPONENTIAL ? -o->length.mean_ns * log(unit(&c->rng)) : o->length.mean_ns;
         find_nodes(c, &job);
         write_records(c, &job);
-        double took = (double)(now_of(c) - begun) / 1e9;
+        double took = (double)(now_of(c) - job.begun) / 1e9;
         asked += c->c->requests_all - others; /* of jobs that have ended meanwhile */
-        job.ends = now_of(c) + (htc_ns)length;
+        job.starts = now_of(c);
+        job.ends = job.starts + (htc_ns)length;
         c->running[c->n_running++] = job;
         c->c->granted++;
         c->c->node_s += length / 1e9 * job.need;
@@ -327,7 +337,7 @@ static pid_t begin(const jobs_study *j, const char *address, shared *all, uint32
         return pid;
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    controller c = { .j = j, .c = &all->of[i], .rng = { j->options.seed << 8 | i }, .zero = zero, .own = i, .n = n };
+    controller c = { .j = j, .c = &all->of[i], .rng = { j->options.seed << 8 | i }, .zero = zero, .own = i, .n = n, .ended = j->options.ended ? all->ended : NULL };
     if (i == n)
         monitor_main(&c, address, &all->done);
     else
@@ -409,10 +419,10 @@ int jobs_live_run(jobs_study *j, const char *address, htc_error *error)
         (o->length.kind != HTC_SCALE_CONSTANT && o->length.kind != HTC_SCALE_EXPONENTIAL) || !address[0])
         return settings_refuse(error, HTC_ECONFIG, "such an experiment cannot be run live",
                                "name a store (sim.store); 64 partitions at most, sizes uniform, lengths constant or exponential, no log and no central controller");
-    shared *all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t  bytes = sizeof(shared) + (o->ended ? (size_t)o->jobs * sizeof(htc_sim_jobs_ended) : 0);
+    shared *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)
         return settings_refuse(error, HTC_ENOMEM, "no memory for the experiment", "make it smaller");
-    memset(all, 0, sizeof *all);
     controller c = { .j = j, .c = &all->of[n], .n = n };
     partitions(&c, j, address, 1);
     htc_ns   zero = clock_ns();
@@ -437,6 +447,9 @@ int jobs_live_run(jobs_study *j, const char *address, htc_error *error)
             *error = all->of[i].error;
     if (!good && !error->text[0])
         settings_refuse(error, HTC_ESTORE, "a controller has failed", "look whether the store still answers");
-    munmap(all, sizeof *all);
+    for (uint64_t i = 0; o->ended && good && i < o->jobs; i++)
+        if (all->ended[i].nodes)
+            o->ended(o->ctx, &all->ended[i]);
+    munmap(all, bytes);
     return good;
 }

@@ -395,6 +395,8 @@ int study_options_read(int argc, char **argv, study *y, int *done)
         ends = usage("a checkpoint is of one run: without --vary and --seeds");
     if (ends == EXIT_FINE && y->stop_after && (y->n_vary || y->seeds > 1))
         ends = usage("--stop-after is of one run: without --vary and --seeds");
+    if (ends == EXIT_FINE && settings_text(y->base, "sim.history")[0] && (y->n_vary || y->seeds > 1))
+        ends = usage("a history (sim.history) is of one run: without --vary and --seeds");
     if (ends == EXIT_FINE && y->csv && (y->json || y->checkpoint || y->stop_after))
         ends = usage("--csv writes the table of whole runs: without --json, --checkpoint and --stop-after, and not of htc-sim resume");
     htc_error e;

@@ -463,9 +463,19 @@ void htc__jobs_launch(jobs *m, uint32_t s)
     htc_scale_start(m->scale, s, delay, length);
 }
 
+static void tell_ended(const jobs *m, uint32_t s)
+{
+    const jobs_slot *slot = &m->slot[s];
+    uint64_t         now = htc__jobs_now(m);
+    m->options.ended(m->options.ctx, &(htc_sim_jobs_ended){ .size = sizeof(htc_sim_jobs_ended), .job = slot->job, .controller = m->fit ? 0 : slot->controller, .nodes = slot->need,
+                                                            .submitted = slot->begun * m->tick_ns, .started = (now - htc__jobs_length(m, s)) * m->tick_ns, .ended = now * m->tick_ns });
+}
+
 static void ran(jobs *m, uint32_t s)
 {
     uint64_t need = m->slot[s].need;
+    if (m->options.ended)
+        tell_ended(m, s);
     htc__scale_end(m->scale);
     m->left--;
     m->now.running--;
