@@ -41,6 +41,7 @@ static gang_hand hands[64];
 static uint32_t  n_hands, together_most; /* slots that tasks were in at once */
 static uint32_t  first_devices;          /* grants of parts that have device 0 and no other */
 static uint32_t  hands_slots = 6;        /* of all sites */
+static int       ends_late;              /* what is revoked stays, as if its processes took their time */
 
 static void drop_held(gang_hand *g, const htc_attempt *at)
 {
@@ -89,7 +90,7 @@ static void hear(gang_hand *g, htc_ns span)
             continue;
         if (m->type == HTC_WIRE_GRANT)
             take_grant(g, &in, span);
-        else if (m->type == HTC_WIRE_REVOKE && htc_revoke_read(&in, &at) == HTC_OK)
+        else if (m->type == HTC_WIRE_REVOKE && !ends_late && htc_revoke_read(&in, &at) == HTC_OK)
             drop_held(g, &at);
         else if (m->type == HTC_WIRE_NUDGE)
             g->asked = 0;
@@ -185,6 +186,7 @@ static void turn_all(htc_ns span)
 static void begin_hands(void)
 {
     n_hands = together_most = first_devices = 0;
+    ends_late = 0;
 }
 
 #endif

@@ -572,10 +572,11 @@ Test(agent, drops_revoked_attempts_but_not_reported_ones)
     ends(1, HTC_EKILLED, 0, 9);
     expect("[1010000] call SIGNAL 1 9 HTC_EKILLED\n"
            "[1010000] call CLEAN 1 drop\n"
+           "[1010000] send HEARTBEAT 3 grant 1 1.1/1R 1.2/1i\n" /* so the gateway knows that it has ended */
            "[1010000] send PULL 2 want 126\n");
     wait_until(1020000 * MS);
     forget();
-    hear_answer(3, 0, 1, -1);
+    hear_answer(4, 0, 1, -1);
     expect("");
     hear_verdict(1, HTC_OK);
     expect("[1020000] call CLEAN 2\n");
@@ -791,7 +792,8 @@ Test(agent, registers_again_after_it_was_stalled)
     expect("[1060000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1060000] send HEARTBEAT 2 grant 1 1.0/1R 1.1/1w\n");
     hear_answer(2, 0, 1, -1);
-    expect("[1060000] send PULL 2 want 127\n");
+    expect("[1060000] send HEARTBEAT 3 grant 1 1.0/1R\n"
+           "[1060000] send PULL 2 want 127\n");
 }
 
 /* A gateway that takes connections and says nothing: one connection after another, each early enough to be heard on before this agent is thought lost. */

@@ -513,6 +513,91 @@ Test(gateway_gangs, devices_of_members_outlive_the_gateway)
     books_are_right();
 }
 
+/* The hand of that member. */
+static gang_hand *member_hand(uint32_t number)
+{
+    for (uint32_t i = 0; i < n_hands; i++)
+        if (hands[i].alive && hands[i].n_held && hands[i].member[0] == number)
+            return &hands[i];
+    cr_fatal("there is no member %u", number);
+}
+
+/* The task has ended, and a member's processes have been told to: as long as they have not, no other task has that member's device. */
+Test(gateway_gangs, a_member_has_its_devices_until_it_has_ended)
+{
+    uint32_t p = begin_with_gpus(), leads;
+    uint64_t job = submit(p, "olga", taking(WIDE(4, 2, 2), HTC_RESOURCE_GPU, 1));
+    for (int i = 0; i < 60 && parts_of(job, &leads) < 2; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(u32, parts_of(job, &leads), 2));
+    gang_hand  *member = member_hand(1);
+    htc_attempt first = member->held[0];
+    ends_late = 1;
+    end_of_all_tasks();
+    for (int i = 0; i < 8; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_expect(eq(int, (int)count_of(p, job, "done"), 1));
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 1), "the member's processes run");
+    cr_expect(eq(u32, first_devices, 2), "the second task has not begun");
+    cr_expect(eq(int, (int)count_of(p, job, "waiting"), 1));
+    drop_held(member, &first);
+    beat(member);
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 0), "it has said that they do not");
+    ends_late = 0;
+    end_of_all_tasks();
+    for (int i = 0; i < 200 && count_of(p, job, "done") < 2; i++)
+        turn_all(HTC_SECOND);
+    cr_expect(eq(int, (int)count_of(p, job, "done"), 2));
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 0));
+}
+
+/* Likewise for the next gateway, until each has said so. */
+Test(gateway_gangs, devices_of_a_member_that_ends_late_outlive_the_gateway)
+{
+    uint32_t p = begin_with_gpus(), leads;
+    uint64_t job = submit(p, "olga", taking(WIDE(4, 2, 1), HTC_RESOURCE_GPU, 1));
+    for (int i = 0; i < 60 && parts_of(job, &leads) < 2; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(u32, parts_of(job, &leads), 2));
+    ends_late = 1;
+    end_of_all_tasks();
+    for (int i = 0; i < 4; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, job, "done"), 1));
+    for (int i = 0; i < 2; i++) {
+        rig_kill(&r);
+        rig_start(&r);
+        p = operator_peer();
+        cr_expect(used_of(p, HTC_RESOURCE_GPU) > 0, "start %d", i);
+        books_are_right();
+    }
+    come_back(); /* with nothing in their hands */
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 0));
+    books_are_right();
+}
+
+/* That an agent does not have an attempt whose grant may still be on its way does not say that it has ended. */
+Test(gateway_gangs, a_heartbeat_from_before_the_grant_gives_no_devices_back)
+{
+    uint32_t p = begin_with_gpus(), leads;
+    uint64_t job = submit(p, "olga", taking(WIDE(4, 2, 1), HTC_RESOURCE_GPU, 1));
+    for (int i = 0; i < 60 && parts_of(job, &leads) < 2; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(u32, parts_of(job, &leads), 2));
+    gang_hand *leader = member_hand(0), *member = member_hand(1);
+    leader->alive = 0;
+    process_ended(leader->h.id);
+    cr_assert(eq(u32, used_of(p, HTC_RESOURCE_GPU), 1));
+    member->n_held = 0;
+    member->h.last_grant--;
+    beat(member);
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 1), "it has not read its grant");
+    member->h.last_grant++;
+    beat(member);
+    cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 0));
+    books_are_right();
+}
+
 /* A member's agent is lost, which ends the gang; its process may still be there when the next gateway begins, and the next one. */
 Test(gateway_gangs, devices_of_a_lost_member_outlive_the_gateway)
 {
@@ -528,6 +613,11 @@ Test(gateway_gangs, devices_of_a_lost_member_outlive_the_gateway)
     for (int i = 0; i < 80 && count_of(p, job, "waiting") == 0; i++)
         turn_all(1000 * HTC_SECOND);
     cr_assert(eq(int, (int)count_of(p, job, "waiting"), 1), "for two GPUs");
+    for (uint32_t i = 0; i < n_hands; i++)
+        if (hands[i].alive) {
+            hear(&hands[i], 0);
+            beat(&hands[i]); /* the leader says that it has ended */
+        }
     cr_expect(eq(u32, used_of(p, HTC_RESOURCE_GPU), 1), "its process may run");
     for (int i = 0; i < 2; i++) {
         rig_kill(&r);

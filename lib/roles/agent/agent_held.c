@@ -129,9 +129,11 @@ static void returned(attempt_holder *h, attempt *t)
     held_of(t)->say_at = h->now; /* said when the step ends, all at once */
 }
 
+/* The gateway waits for the end of what it has revoked, for another task may need its devices: it is told at once. */
 static void dropped(attempt_holder *h, attempt *t)
 {
     htc__agent_remove(agent_of(h), held_of(t), 1);
+    agent_of(h)->beat_at = h->now;
 }
 
 static void node_failed(attempt_holder *h, htc_status status, const char *reason)

@@ -151,7 +151,7 @@ static void end_member(htc_gateway *gw, uint64_t id, const htc_attempt *at)
     agent *a = htc__gw_agent(gw, id);
     if (!a || !htc__gw_agent_held(a, at))
         return;
-    htc__gw_agent_unhold(gw, a, at);
+    htc__gw_agent_disown(gw, a, at);
     htc_revoke_write(&gw->scratch, at);
     htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
     htc__gw_wide_nudge(gw, a);

@@ -4,7 +4,8 @@
  *   keys.c      under which keys records are kept         agents.c    launch, register, heartbeat, lose, leave
  *   records.c   what is kept there, byte by byte          grants.c    pull, grant, result, verdict: fenced attempts
  *   jobs.c      open jobs, their counts and chunks        accounts.c  users, passwords, tokens
- *   recover.c   the start: everything back from the store api*.c      the users' requests (doc/api.md)
+ *   recover.c   the start: everything back from the store held.c      what an agent holds
+ *   api*.c      the users' requests (doc/api.md)
  *   remove.c    jobs that are removed, however often it is interrupted
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *   memory.c    what tasks reserve, and who waits (pure)  admission.c what is taken on while much is on its way (pure)
@@ -358,7 +359,7 @@ struct agent {
     held    *held;
     uint32_t n_held, cap_held;
     uint32_t held_slots; /* that all of them take, whether they run at once or not */
-    task_hold *owed;   /* by tasks that it has lost: until its process is gone */
+    task_hold *owed;   /* by attempts that it is to end, or has lost: until it says that it does not have them, or its process is gone */
     uint64_t memory; /* reserved: what the largest of them ask for, as many as it has slots */
     uint64_t tasks_done;
     char     reason[256];
@@ -733,12 +734,16 @@ void htc__gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_res
 void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back *m);
 void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer);
 void htc__gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why);
-held *htc__gw_agent_held(agent *a, const htc_attempt *at);
-int   htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves, uint32_t slots);
-void  htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at);
 htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, uint32_t level, char *why, size_t cap);
 void  htc__gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
 int   htc__gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until); /* set aside for all users */
+
+/* held.c */
+const htc_held *htc__gw_listed(const htc_held_list *list, const htc_attempt *at); /* NULL: it is not */
+held *htc__gw_agent_held(agent *a, const htc_attempt *at);
+int   htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves, uint32_t slots);
+void  htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at); /* it has ended */
+void  htc__gw_agent_disown(htc_gateway *gw, agent *a, const htc_attempt *at); /* it is to end: until then its agent owes what it has */
 
 /* place.c */
 uint32_t htc__gw_job_allows(const job *j, size_t at);               /* tasks it may hand out there now; UINT32_MAX: any number */

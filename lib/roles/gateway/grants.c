@@ -11,52 +11,6 @@
 
 #define GIVEN_BACK_FREE 2 /* a task that ran, without being charged */
 
-/* ---- what an agent holds ---- */
-
-static int same(const htc_attempt *a, const htc_attempt *b)
-{
-    return a->job == b->job && a->task == b->task && a->attempt == b->attempt;
-}
-
-held *htc__gw_agent_held(agent *a, const htc_attempt *at)
-{
-    for (uint32_t i = 0; i < a->n_held; i++)
-        if (same(&a->held[i].attempt, at))
-            return &a->held[i];
-    return NULL;
-}
-
-int htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves, uint32_t slots)
-{
-    assert(a->state == AGENT_READY || grant == 0); /* 0: a lease that a gateway before gave */
-    if (a->n_held == a->cap_held) {
-        uint32_t cap = a->cap_held ? a->cap_held * 2 : 4;
-        held    *more = htc__resize(&gw->env, a->held, a->cap_held * sizeof *more, cap * sizeof *more);
-        if (!more) {
-            htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a lease");
-            return 0;
-        }
-        a->held = more;
-        a->cap_held = cap;
-    }
-    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant, .memory = reserves, .slots = slots, .since = grant ? gw->now : 0 };
-    a->held_slots += slots;
-    htc__gw_memory_reserve(gw, a);
-    return 1;
-}
-
-void htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
-{
-    held *h = htc__gw_agent_held(a, at);
-    if (!h)
-        return;
-    task_hold *k = h->taken;
-    a->held_slots -= h->slots;
-    *h = a->held[--a->n_held];
-    htc__gw_memory_reserve(gw, a);
-    htc__gw_taken_end(gw, k);
-}
-
 /* ---- may it run at all, and here ---- */
 
 /* A seat at another user's flow would run that user's tasks, and could cancel them. */
@@ -709,6 +663,7 @@ void htc__gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_res
         return;
     }
     if (h && h->member) { /* it only holds its slots: whatever ended it ends the gang */
+        htc__gw_agent_unhold(gw, a, &m->attempt);
         htc__gw_task_lost(gw, &m->attempt, t->agent, m->outcome.reason[0] ? m->outcome.reason : "a member of its gang has ended");
         verdict_later(gw, c, a, &m->attempt, HTC_OK);
         return;
@@ -780,6 +735,7 @@ void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_
         const held        *h = htc__gw_agent_held(a, at);
         if (t && t->state == TASK_LEASED && (t->agent == a->id || (h && h->member)) && t->attempt == at->attempt) {
             int ran = (t->phase == HTC_HELD_RUNNING || t->phase == HTC_HELD_STAGING_OUT) && t->agent == a->id;
+            htc__gw_agent_unhold(gw, a, at);
             t->status = HTC_OK;
             if (t->cancel || j->cancelled) {
                 uint64_t core_ns = ran ? lost_core_ns(gw, a, j, at->task, t) : 0;
@@ -791,7 +747,6 @@ void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_
             } else {
                 htc__gw_task_again(gw, c, offset, 1);
             }
-            htc__gw_agent_unhold(gw, a, at);
             verdict_later(gw, c, a, at, HTC_OK);
         } else if (c && (c->dirty || c->writing)) {
             verdict_later(gw, c, a, at, HTC_OK);
@@ -840,14 +795,6 @@ void htc__gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id
 
 /* ---- what both sides believe, compared ---- */
 
-static const htc_held *listed(const htc_held_list *list, const htc_attempt *at)
-{
-    for (uint32_t i = 0; i < list->count; i++)
-        if (same(&list->held[i].attempt, at))
-            return &list->held[i];
-    return NULL;
-}
-
 static task *task_of(htc_gateway *gw, const htc_attempt *at)
 {
     job   *j = htc__gw_job(gw, at->job);
@@ -862,7 +809,7 @@ void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_he
         held           *h = &a->held[i - 1];
         htc_attempt     at = h->attempt;
         task           *t = task_of(gw, &at);
-        const htc_held *l = listed(&m->held, &at);
+        const htc_held *l = htc__gw_listed(&m->held, &at);
         if (l) {
             h->misses = 0;
             if (t && t->phase != l->state && !h->member) {
@@ -888,5 +835,5 @@ void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_he
         if (l->state != HTC_HELD_REPORTING && !htc__gw_agent_held(a, &l->attempt) && answer->revoked < HTC_AGENT_HELD_MAX)
             answer->revoke[answer->revoked++] = l->attempt;
     }
-    htc__gw_taken_heard(gw, a, &m->held);
+    htc__gw_taken_heard(gw, a, m);
 }

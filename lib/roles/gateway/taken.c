@@ -1,4 +1,5 @@
-/* What attempts take of what their site counts (counted.h): from the grant until the result, or until the process of a lost agent is gone.
+/* What attempts take of what their site counts (counted.h): from the grant until the result, or until the process of a lost agent is gone, or until
+ * an agent that was told to end its part of a gang says that it has.
  *
  * What an attempt has, and at which agent, stands in a record of its own, written before its chunk's. A gateway that starts again gives it to
  * nobody else, also if the attempt was lost: then its agent owes it until the agent says that it does not have the attempt, or is gone. */
@@ -257,7 +258,7 @@ void htc__gw_taken_end(htc_gateway *gw, task_hold *k)
     htc__gw_reallocate_soon(gw);
 }
 
-/* Its agent is lost: as long as the agent's process may run, nobody else has them. */
+/* Its agent is to end it, or is lost: as long as its processes may run, nobody else has them. */
 void htc__gw_taken_owe(htc_gateway *gw, agent *a, task_hold *k)
 {
     if (!k)
@@ -299,14 +300,12 @@ void htc__gw_taken_settle(htc_gateway *gw, agent *a)
         settle(gw, &a->owed);
 }
 
-void htc__gw_taken_heard(htc_gateway *gw, agent *a, const htc_held_list *has)
+/* One that does not have an attempt may still get it, by a grant that was on its way. */
+void htc__gw_taken_heard(htc_gateway *gw, agent *a, const htc_heartbeat *m)
 {
     task_hold **at = &a->owed;
     while (*at) {
-        uint32_t i = 0;
-        while (i < has->count && !same(&has->held[i].attempt, &(*at)->attempt))
-            i++;
-        if (i == has->count)
+        if (!htc__gw_listed(&m->held, &(*at)->attempt) && (*at)->grant <= m->last_grant)
             settle(gw, at);
         else
             at = &(*at)->next;
@@ -458,13 +457,25 @@ void htc__gw_retake(htc_gateway *gw, agent *a, const htc_attempt *at, const coun
     h->taken = k;
 }
 
+static int owes_already(const agent *a, const htc_attempt *at)
+{
+    for (const task_hold *k = a->owed; k; k = k->next)
+        if (same(&k->attempt, at))
+            return 1;
+    return 0;
+}
+
 /* Of an attempt that has ended or is lost. Its processes may still run at an agent that is not gone. If another attempt has one of its devices, it had
  * ended, and only its record was still to be deleted. 0: nobody owes anything of it. */
 static int owe_again(htc_gateway *gw, const hold_left *l)
 {
     int owes = 0;
     for (uint32_t i = 0; l->need.n && i < l->n; i++) {
-        agent     *a = htc__gw_agent(gw, l->of[i].agent);
+        agent *a = htc__gw_agent(gw, l->of[i].agent);
+        if (a && owes_already(a, &l->attempt)) { /* a gang is not whole any more */
+            owes = 1;
+            continue;
+        }
         task_hold *k = a && !(gw->sites[a->site].counted.devices & l->of[i].devices) ? taken_new(gw, a->site, &l->attempt, &l->need) : NULL;
         if (!k)
             continue;

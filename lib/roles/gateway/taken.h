@@ -18,7 +18,8 @@ typedef struct task_hold {
     counted_need  need;
     uint64_t      devices;
     uint32_t      site;
-    struct task_hold *next; /* of those that a lost agent's tasks had */
+    uint64_t      grant; /* of one that is owed: by which its agent got it; 0: it is of no account */
+    struct task_hold *next; /* of those that are owed */
 } task_hold;
 
 /* The record of one, as it is read. */
@@ -45,7 +46,7 @@ void   htc__gw_taken_end(htc_gateway *gw, task_hold *k);                  /* NUL
 void   htc__gw_taken_forget(htc_gateway *gw, const htc_attempt *at, uint64_t version);
 void   htc__gw_taken_owe(htc_gateway *gw, agent *a, task_hold *k);
 void   htc__gw_taken_settle(htc_gateway *gw, agent *a);
-void   htc__gw_taken_heard(htc_gateway *gw, agent *a, const htc_held_list *has); /* it owes nothing of an attempt that it does not have */
+void   htc__gw_taken_heard(htc_gateway *gw, agent *a, const htc_heartbeat *m); /* it owes nothing of an attempt that it does not have */
 void   htc__gw_taken_free(htc_gateway *gw, agent *a); /* at the end of all */
 htc_status  htc__gw_taken_read(htc_bytes name, htc_bytes value, hold_found *f);
 int         htc__gw_gang_found(htc_gateway *gw, struct gang *g); /* its agents, by its attempt. 0: there is no record of it */
