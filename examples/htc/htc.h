@@ -23,6 +23,7 @@ typedef struct cli {
     const char *dir;     /* state directory */
     const char *gateway; /* addresses of gateways on other machines, which are asked instead of that of the directory; NULL: none */
     const char *said_dir, *said_gateway; /* --dir, --gateway */
+    uint64_t    said; /* a bit for each option of the command's table that the command line has */
     htc_access *access;  /* the way there */
     const char *user;    /* act for this user, or NULL */
     const char *token_file;
@@ -86,7 +87,7 @@ typedef struct words {
 /* Reads argv[1..] of the command by its table (and the options that every command has). HTC_AGAIN: help was printed. */
 htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const opt *opts, size_t n, words *rest);
 htc_status opt_set(cli *c, const opt *o, const char *value); /* as if the command line had it */
-int        opt_is_set(const opt *o);                           /* 0: as it was, or a list */
+int        opt_was_said(const cli *c, size_t k);             /* of the table's k-th: the command line has it, whatever its value; 0: a list */
 void       words_add(words *w, const char *word);
 void       words_free(words *w);
 /* At most 292 years, the longest there is. */

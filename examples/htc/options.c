@@ -1,10 +1,13 @@
 /* Options by table: the same table is read by the parser and printed by --help, so they cannot differ. */
 #include "htc.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define OPTIONS_MAX 64 /* of a table: bits of cli.said */
 
 void words_add(words *w, const char *word)
 {
@@ -112,29 +115,9 @@ htc_status opt_set(cli *c, const opt *o, const char *value)
     return store(c, o, value);
 }
 
-int opt_is_set(const opt *o)
+int opt_was_said(const cli *c, size_t k)
 {
-    switch (o->kind) {
-    case OPT_FLAG:
-        return *(const uint32_t *)o->into != 0;
-    case OPT_TEXT:
-    case OPT_PAIR:
-        return *(const char *const *)o->into != NULL;
-    case OPT_COUNT:
-    case OPT_AMOUNT:
-    case OPT_NUMBER:
-        return *(const int64_t *)o->into > 0 || *(const int64_t *)o->into < -1; /* 0 and -1: as it was, or as good */
-    case OPT_TIME:
-    case OPT_WALLTIME:
-    case OPT_FACTOR:
-        return *(const double *)o->into > 0;
-    case OPT_SIZE:
-        return *(const uint64_t *)o->into != 0;
-    case OPT_LIST:
-    case OPT_ELSEWHERE:
-        break;
-    }
-    return 0;
+    return k < OPTIONS_MAX && (c->said >> k & 1);
 }
 
 /* -5 and -.5 are values: no option is named by a digit. */
@@ -172,6 +155,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
     size_t n_common = sizeof common / sizeof common[0];
     *rest = (words){ .dashed = SIZE_MAX };
     c->said_dir = c->said_gateway = NULL;
+    c->said = 0;
+    assert(n <= OPTIONS_MAX);
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (strcmp(a, "--") == 0) {
@@ -214,6 +199,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
         htc_status s = store(c, o, value);
         if (s != HTC_OK)
             return s;
+        if (o >= opts && o < opts + n && o->kind != OPT_LIST) /* a value of 0 is said, too */
+            c->said |= UINT64_C(1) << (o - opts);
     }
     if (help) {
         printf("usage: htc %s%s%s\n\n%s\n\n", cmd->name, cmd->args[0] ? " " : "", cmd->args, cmd->summary);

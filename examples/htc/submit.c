@@ -423,7 +423,7 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
         json_object_set_new(r, "priority", json_integer(p->priority));
     if (p->project)
         j_add(&r, "project", p->project);
-    if (p->max_running)
+    if (p->max_running >= 0)
         json_object_set_new(r, "max_running", json_integer(p->max_running));
     if (p->edges)
         json_object_set(r, "after", p->edges);
@@ -543,7 +543,7 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
     { "retries", 'r', OPT_COUNT, &(p).retries, "N", "run a failed task again up to N times" },                         \
         { "project", 0, OPT_TEXT, &(p).project, "NAME", "for a project of yours (the document's, or your first)" },      \
         { "priority", 0, OPT_NUMBER, &(p).priority, "N", "go before your jobs of a lower number: -1000 to 1000 (0)" },  \
-        { "max-running", 0, OPT_COUNT, &(p).max_running, "N", "run at most N of its tasks at once" },                  \
+        { "max-running", 0, OPT_COUNT, &(p).max_running, "N", "run at most N of its tasks at once; 0: any number" },                  \
         { "begin", 0, OPT_TEXT, &(p).begin, "TIME", "not before: now+1hour, 18:30, 2026-12-01T08:00" },                 \
         { "signal", 0, OPT_TEXT, &(p).signal, "[SIG]@SECONDS", "send a signal so long before the wall-time limit: USR1@60" }, \
         { "on-end", 0, OPT_TEXT, &(p).on_end, "'COMMAND'", "run this, once, when the job has ended: $HTC_JOB_ID, $HTC_JOB_STATE" }, \
@@ -625,7 +625,7 @@ htc_status run_resubmit(cli *c, int argc, char **argv)
 
 htc_status run_submit(cli *c, int argc, char **argv)
 {
-    plan      p = { .retries = -1 };
+    plan      p = { .retries = -1, .max_running = -1 };
     words     w;
     const opt opts[] = {
         PLAN_OPTIONS(p),
@@ -663,7 +663,7 @@ htc_status run_submit(cli *c, int argc, char **argv)
 
 htc_status run_generate(cli *c, int argc, char **argv)
 {
-    plan      p = { .retries = -1, .writes = 1 };
+    plan      p = { .retries = -1, .max_running = -1, .writes = 1 };
     words     w;
     const opt opts[] = {
         PLAN_OPTIONS(p),

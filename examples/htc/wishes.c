@@ -99,7 +99,7 @@ htc_status wishes_of_script(cli *c, plan *p, const opt *opts, size_t n, const ch
     uint32_t   dialect = HTC_SCRIPT_NONE;
     htc_error  e = { .status = HTC_OK };
     for (size_t i = 0; i < n; i++)
-        l.given[i] = (char)opt_is_set(&opts[i]);
+        l.given[i] = (char)opt_was_said(c, i);
     htc_status s = htc_script_read((htc_bytes){ text, len }, one_line, &l, &dialect, &e);
     free(l.given);
     if (s != HTC_OK && e.status != HTC_OK) {
@@ -194,7 +194,7 @@ htc_status wishes_settle(cli *c, plan *p)
             snprintf(c->error.where, sizeof c->error.where, "--array");
             return status;
         }
-        if (p->numbers.at_once && !p->max_running)
+        if (p->numbers.at_once && p->max_running < 0)
             p->max_running = (int64_t)p->numbers.at_once;
     }
     if (p->signal && htc_signal_parse(p->signal, &number, &seconds) != HTC_OK)
@@ -341,7 +341,7 @@ htc_status wishes_document(cli *c, plan *p)
         add_number(p, "retries", p->retries);
     if (p->priority)
         add_number(p, "priority", p->priority);
-    if (p->max_running)
+    if (p->max_running >= 0)
         add_number(p, "max_running", p->max_running);
     if (p->begin_at > 0)
         add_number(p, "begin", (int64_t)p->begin_at);

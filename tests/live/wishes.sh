@@ -87,6 +87,12 @@ expect 5 "$htc" submit gpu.sh
 [[ $err == *'of gpu'* ]] || fail "GPUs that no site has: $err"
 sed 's/-cwd/-cwd -l wheel=3/' sge.sh > wheel.sh
 expect 0 "$htc" submit --res wheel=2 --wait --json wheel.sh # the command line counts more
+printf '#!/bin/sh\n#SBATCH --gpus=1 --time=0:1 --nice=7 --array=1-2%%1\nsleep 2\n' > zeros.sh
+expect 5 "$htc" submit zeros.sh
+[[ $err == *'of gpu'* ]] || fail "GPUs that no site has: $err"
+expect 0 "$htc" submit --gpus 0 --time 0 --priority 0 --max-running 0 --wait zeros.sh # so does a 0 of it: no GPU, and no limit of a second
+expect 0 "$htc" status last --json
+[ "$(json "$out" 'v["jobs"][0]["priority"], v["jobs"][0]["max_running"]')" = '0 0' ] || fail "a 0 is not heard: $out"
 expect 1 "$htc" submit --env NO_SUCH_VARIABLE -- true
 printf 'in the file\n' > words
 expect 0 "$htc" submit --wait --stdin words -- cat
