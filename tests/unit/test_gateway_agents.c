@@ -56,6 +56,57 @@ Test(gateway_agents, an_agent_gets_no_task_of_another_user)
     cr_expect(r.n_launched > 1, "no agent was launched for her");
 }
 
+/* What the newest grant to it has, up to eight tasks. */
+static uint32_t pull_eight(hand *h, htc_attempt *at)
+{
+    static htc_grant g;
+    htc_buf          b;
+    htc_buf_init(&b, NULL, 0);
+    htc_pull_write(&b, &(htc_pull){ .agent = h->id, .seq = ++h->seq, .want = 8, .last_grant = h->last_grant });
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_GRANT);
+    htc_reader         in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    cr_assert(eq(int, htc_grant_read(&in, &g), HTC_OK));
+    for (uint32_t i = 0; i < g.count; i++)
+        at[i] = g.tasks[i].attempt;
+    h->last_grant = g.grant;
+    return g.count;
+}
+
+/* Of two agents with several tasks each, begun and not begun, both are lost, the later one first: their tasks are handed out as they were before. */
+Test(gateway_agents, tasks_of_lost_agents_go_first_in_their_order)
+{
+    htc_attempt at[2][8], next;
+    hand        h[3];
+    rig_kill(&r);
+    r.prefetch = 8;
+    rig_start(&r);
+    submit(operator_peer(), "olga", SWEEP(100));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(ge(sz, r.n_launched, 3));
+    for (int i = 0; i < 3; i++)
+        h[i] = hello(r.launched[i].agent);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(u32, pull(&h[i], &at[i][0]), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report_after(&h[i], &at[i][0], HTC_OK, HTC_US, ""), HTC_OK));
+    }
+    for (int i = 0; i < 2; i++)
+        cr_assert(eq(u32, pull_eight(&h[i], at[i]), 8));
+    cr_assert(at[0][0].task == 2 && at[1][7].task == 17);
+    for (int i = 0; i < 2; i++)
+        cr_assert(eq(int, report_after(&h[i], &at[i][i], HTC_OK, HTC_US, ""), HTC_OK));
+    process_ended(h[1].id);
+    process_ended(h[0].id);
+    for (uint64_t is = 3; is < 18; is++)
+        if (is != 11) {
+            cr_assert(eq(u32, pull(&h[2], &next), HTC_GRANT_TASKS));
+            cr_expect(eq(u64, next.task, is));
+        }
+    cr_assert(eq(u32, pull(&h[2], &next), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, next.task, 18), "then those that nobody had");
+}
+
 /* The gateway ends with the handle: the next one has it from the store, asks for it to be watched, and can end it. */
 Test(gateway_agents, a_handle_outlives_the_gateway)
 {

@@ -213,7 +213,7 @@ struct job {
     counts    now;   /* of all */
     chunk    *chunks;
     uint32_t  chunks_open, chunks_ahead;
-    ready_task *head, *tail; /* lost ones go first; retries after the fresh ones */
+    ready_task *head, *tail; /* lost ones go first, by their index; retries after the fresh ones, as they come */
     uint64_t    version, open_version; /* of the record; of the one that says that it is open, 0: not known */
     uint8_t     dirty, writing, low_busy;
     uint8_t     unsure; /* as of a chunk */

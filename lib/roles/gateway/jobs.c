@@ -345,6 +345,20 @@ void htc__gw_chunk_settle(htc_gateway *gw, chunk *c)
         htc__gw_job_touch(gw, j);
 }
 
+#define ORDER_LOOKS 1024 /* at tasks that come back first */
+
+/* In the order of the tasks, whatever order they come back in: they come mostly in that order, so the place is looked for from the end. */
+static void queue_first(job *j, ready_task *r)
+{
+    ready_task *before = j->head ? j->head->prev : NULL; /* the last one */
+    for (int looks = ORDER_LOOKS; before && before->index > r->index && looks > 0; looks--)
+        before = before == j->head ? NULL : before->prev;
+    if (before)
+        DL_APPEND_ELEM(j->head, before, r);
+    else
+        DL_PREPEND(j->head, r);
+}
+
 void htc__gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
 {
     ready_task *r = htc__alloc(&gw->env, sizeof *r);
@@ -354,7 +368,7 @@ void htc__gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
     }
     r->index = index;
     if (first)
-        DL_APPEND(j->head, r);
+        queue_first(j, r);
     else
         DL_APPEND(j->tail, r);
 }
