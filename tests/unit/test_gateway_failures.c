@@ -121,6 +121,63 @@ Test(gateway_failures, a_retry_begins_at_once_where_it_failed_when_the_other_nod
     }
 }
 
+static void two_sites(htc_gateway_options *o)
+{
+    static htc_site_options sites[2];
+    for (int i = 0; i < 2; i++)
+        sites[i] = (htc_site_options){ .size = sizeof sites[0], .name = i ? "far" : "near", .cores = 1, .memory = UINT64_C(8) << 30 };
+    o->sites = sites;
+    o->n_sites = 2;
+}
+
+/* Both tasks fail at one site, and its agent leaves during the pause. Another one comes there first, while one is on its way to the other site: that has the
+ * first task, if it comes within a second. */
+static void both_fail_at_one_site(hand *near, uint64_t *far)
+{
+    htc_attempt at;
+    rig_kill(&r);
+    r.change = two_sites;
+    rig_start(&r);
+    submit(operator_peer(), "olga", SWEEP(2));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(sz, r.n_launched, 2));
+    *near = hello_on(r.launched[0].agent, "node1");
+    *far = r.launched[1].agent;
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(u32, pull(near, &at), HTC_GRANT_TASKS));
+        cr_expect(eq(int, report_after(near, &at, HTC_EEXIT, 10 * HTC_MS, ""), HTC_OK));
+    }
+    cr_assert(eq(u32, pull(near, &at), HTC_GRANT_EXIT));
+    process_ended(near->id);
+    rig_pass(&r, PAUSE);
+    cr_assert(eq(sz, r.n_launched, 3));
+    *near = hello_on(r.launched[2].agent, "node1");
+}
+
+Test(gateway_failures, a_retry_waits_for_an_agent_on_its_way_to_another_site)
+{
+    hand        near, other;
+    uint64_t    far;
+    htc_attempt at;
+    both_fail_at_one_site(&near, &far);
+    cr_expect(eq(u32, pull(&near, &at), HTC_GRANT_WAIT), "both failed here");
+    other = hello_on(far, "node2");
+    cr_assert(eq(u32, pull(&other, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(u32, at.attempt, 2));
+}
+
+Test(gateway_failures, a_retry_waits_no_longer_than_a_second_for_an_agent_on_its_way)
+{
+    hand        near;
+    uint64_t    far;
+    htc_attempt at;
+    both_fail_at_one_site(&near, &far);
+    cr_expect(eq(u32, pull(&near, &at), HTC_GRANT_WAIT));
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(eq(u32, pull(&near, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(u32, at.attempt, 2));
+}
+
 /* Tasks that failed on each of two nodes change places, in whatever order they wait. */
 Test(gateway_failures, an_agent_gets_the_retry_of_another_node_first)
 {
