@@ -235,6 +235,40 @@ HTC_API htc_status htc_sim_provision_memory(const htc_sim_provision_options *opt
 HTC_API htc_status htc_sim_provision_run(const htc_env *env, const htc_sim_provision_options *options, htc_sim_provision_report *report,
                                          htc_sim_provision_result *results, htc_error *error);
 
+/** What messages of the exact engine take; every field's zero is a default. */
+typedef struct htc_sim_provision_exact_options {
+    size_t   size;       /**< sizeof(htc_sim_provision_exact_options) */
+    uint64_t seed;       /**< of the network: of jitter alone */
+    htc_ns   latency_ns; /**< of a message between an environment and the provider; 0: 1 ms */
+    htc_ns   jitter_ns;  /**< up to this much more, drawn for each message; 0: none */
+    htc_ns   gather_ns;  /**< the provider decides this long after the first request, for all that have come by then; 0: 1 ms */
+} htc_sim_provision_exact_options;
+
+/** The most environments of such a run. */
+#define HTC_SIM_PROVISION_EXACT_ENVIRONMENTS_MAX 1024
+
+/**
+ * The same experiment message by message: what htc_sim_provision_run is compared with. The environments and the provider are nodes of the engine of
+ * htcsched/sim.h. A request, its answer and what goes back are messages; a lease begins when the answer is there, and nodes that go back are nobody's until the
+ * provider knows. The policies and books are the same, and so is the order at one moment. Times are nanoseconds: there are no ticks.
+ *
+ * Checked after each step: nodes that the provider has given = those that environments hold + those on their way, an environment's nodes = those of its book = those of its
+ * scheduler, and its jobs. In the end also what the model checks, and that the provider's node time is that of the environments and of what was on its way.
+ *
+ * @param[in]  env      its allocator alone is looked at (NULL: malloc)
+ * @param[in]  options  borrowed; system DSP with jobs: no shared, setup_delay, workflows, resume and checkpoint
+ * @param[in]  exact    borrowed; NULL: the defaults
+ * @param[out] report   filled as far as its size says; scale.hash: htc_sim_hash; scale.wrong: what is not conserved in the end
+ * @param[out] results  n_environments of them, caller-allocated; NULL is fine
+ * @param[out] error    why; NULL is fine
+ * @return HTC_OK, whatever became of the run; as htc_sim_provision_run; HTC_EINVAL also if an answer could take as long as an environment's scan_ns;
+ *         HTC_EUNSUPPORTED: the exact engine has no such thing; HTC_ETOOBIG also for more environments than there may be; HTC_EINTERNAL: a check after a step was not met
+ *
+ * Cost: some 1 us a scan and 3 us a job.   Since: 0.2
+ */
+HTC_API htc_status htc_sim_provision_exact(const htc_env *env, const htc_sim_provision_options *options, const htc_sim_provision_exact_options *exact,
+                                           htc_sim_provision_report *report, htc_sim_provision_result *results, htc_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -86,6 +86,9 @@
     X(object_from_anybody)   /* a piece is taken from whoever sends it */                                              \
     X(limits_ignored)        /* no job has to leave a queue of a hierarchy, whatever its limits */                    \
     X(weights_ignored)       /* slots are divided as if all users had the same weight */                               \
+    X(late_nodes_kept)       /* nodes that are granted to an environment after its end are kept */                     \
+    X(release_untold)        /* the provider is not told of nodes that go back */                                      \
+    X(answer_unawaited)      /* an environment looks at its leases before it is answered at the same moment */         \
     X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
     X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
     X(gateway_writes_blind)  /* a gateway writes and deletes whatever the version of a record is */                     \

@@ -167,6 +167,9 @@ void     htc__prov_tell_graphs(prov *m); /* of the tasks that have ended at this
 void     htc__prov_maybe_over(prov *m, prov_environment *e); /* an environment without a period ends with its work */
 void     htc__prov_end(prov *m, prov_environment *e);
 
+/* provision_run.c: as a run has them, defaults filled in. HTC_EINVAL; HTC_EABI */
+htc_status htc__prov_options(const htc_sim_provision_options *in, htc_sim_provision_options *o);
+
 /* provision_direct.c: leases of end users (DRP) */
 void     htc__prov_lease_job(prov *m, uint32_t s);
 void     htc__prov_lease_task(prov *m, prov_environment *e, uint32_t flow, uint32_t task, uint64_t length);

@@ -10,7 +10,7 @@
 
 /* ---- options ---- */
 
-static htc_status known(const htc_sim_provision_options *in, htc_sim_provision_options *o)
+htc_status htc__prov_options(const htc_sim_provision_options *in, htc_sim_provision_options *o)
 {
     *o = (htc_sim_provision_options){ .size = sizeof *o };
     htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_provision_options, capacity)) : HTC_EINVAL;
@@ -39,7 +39,7 @@ static uint64_t tables(const htc_sim_provision_options *o)
 htc_status htc_sim_provision_memory(const htc_sim_provision_options *options, uint64_t *bytes)
 {
     htc_sim_provision_options o;
-    htc_status                status = bytes ? known(options, &o) : HTC_EINVAL;
+    htc_status                status = bytes ? htc__prov_options(options, &o) : HTC_EINVAL;
     uint64_t                  engine = 0;
     if (status == HTC_OK) {
         htc_scale_options e = engine_of(&o, NULL);
@@ -381,7 +381,7 @@ htc_status htc_sim_provision_run(const htc_env *env, const htc_sim_provision_opt
 {
     htc_sim_provision_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
     prov                     m = { .base = env };
-    htc_status               status = report && report->size >= offsetof(htc_sim_provision_report, scale) ? known(options, &m.options) : HTC_EINVAL;
+    htc_status               status = report && report->size >= offsetof(htc_sim_provision_report, scale) ? htc__prov_options(options, &m.options) : HTC_EINVAL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
     m.counting = (htc_alloc){ count_memory, &m };

@@ -1,0 +1,131 @@
+/* Dynamic service provision, message by message: what a run has in memory (htcsched/sim_provision.h), and what its files call of each other. Every time in here is
+ * virtual nanoseconds since the environments began; a clock of the engine is `begin` ahead of that. */
+#ifndef HTC_SIM_SCENARIOS_PROVISION_EXACT_H
+#define HTC_SIM_SCENARIOS_PROVISION_EXACT_H
+
+#include "htcsched/sim.h"
+#include "htcsched/sim_provision.h"
+#include "sim/models/asked.h"
+
+__extension__ typedef unsigned __int128 exact_sum; /* node nanoseconds */
+
+/* What is said: a type, the number of an environment, nodes; an application has a priority and a weight behind that. */
+enum {
+    EXACT_APPLY = 1, /* an environment wants to begin with so many nodes, maybe none */
+    EXACT_REQUEST,   /* it wants so many more */
+    EXACT_ANSWER,    /* the provider: so many are its own from now on, 0: refused */
+    EXACT_RELEASE    /* so many go back */
+};
+
+typedef enum exact_state { EXACT_FREE = 0, EXACT_WAITING, EXACT_RUNNING } exact_state;
+
+/* A job that waits or runs; a fit knows it by its place. */
+typedef struct exact_job {
+    htc_ns   at; /* of its arrival, if it waits, else of its start */
+    htc_ns   length, ends;
+    uint32_t nodes, state;
+    size_t   next; /* of the free ones */
+} exact_job;
+
+typedef struct exact exact;
+
+/* A runtime environment: the machine of a node. */
+typedef struct exact_tre {
+    exact                        *x;
+    htc_sim_node                 *node;
+    htc_sim_provision_environment o;
+    htc_provision_options         book_options;
+    asked_fit                     asked_order;
+    htc_ns                        unit;
+    uint64_t                      initial;
+    uint32_t                      number;
+    uint32_t                      begun, ended, starved;
+    uint32_t                      asking;   /* a request is under way */
+    uint32_t                      yielding; /* a look at leases waits for what else comes at this moment */
+    htc_provision                *book;
+    htc_fit                      *fit;
+    exact_job                    *job;
+    size_t                        jobs, jobs_cap, free_job; /* jobs: places that were ever used */
+    size_t                       *ends; /* those that run, a heap by their end */
+    size_t                        running, ends_cap;
+    /* its workload: what arrives next */
+    htc_sim_provision_job next;
+    uint32_t              to_come;
+    size_t                taken;
+    htc_ns                before; /* arrival of the one before */
+    /* what it holds, and what became of it */
+    uint64_t  held, busy, waiting;
+    htc_ns    then; /* held and busy are accounted up to here */
+    exact_sum held_ns, busy_ns, started_ns, cut_ns, wait_ns;
+    uint64_t  submitted, completed, refused, started, left_waiting, left_running;
+    htc_ns    first, last; /* HTC_NEVER: never */
+    uint64_t  peak, busy_peak, units, granted, returned, requests, rejected;
+    htc_ns    setup_ns;
+} exact_tre;
+
+/* The resource provider: the machine of a node. */
+typedef struct exact_provider {
+    exact                 *x;
+    htc_sim_node          *node;
+    uint64_t               held;
+    htc_ns                 then;
+    exact_sum              held_ns;
+    uint32_t              *peer; /* of each environment */
+    htc_provision_request *terms; /* of each: its weight and priority */
+    htc_provision_request *request; /* those that are open */
+    uint64_t              *grant;
+    size_t                 n, applied;
+    htc_ns                 decide_at; /* HTC_NEVER: nothing is open */
+} exact_provider;
+
+struct exact {
+    htc_env                         env; /* counts memory */
+    htc_alloc                       counting;
+    const htc_env                  *base;
+    uint64_t                        memory, memory_peak, memory_max;
+    uint32_t                        too_big; /* memory_max has refused */
+    htc_sim_provision_options       options;
+    htc_sim_provision_exact_options costs;
+    htc_scale_host                  host;
+    htc_sim                        *w;
+    exact_provider                  provider;
+    exact_tre                      *tre;
+    size_t                          n, ready, live; /* ready: know their first nodes; live: have not ended */
+    htc_ns                          begin; /* HTC_NEVER: not known yet */
+    uint64_t                       *numbers; /* for samples: three for each environment */
+    asked_granter                   asked_grant;
+    htc_fit_policy                  first_fit;
+    htc_error                       why; /* of the first failure */
+    char                            answer[ASKED_TEXT];
+    /* of all environments */
+    uint64_t  held, busy, peak, busy_peak, scans, running, to_come, bounded, started, completed;
+    uint64_t  asking;  /* requests that are not answered yet */
+    uint64_t  transit; /* nodes between the provider's books and an environment's */
+    htc_ns    transit_then;
+    exact_sum transit_ns;
+    htc_ns    changed, first_start, last_end, longest;
+    double    work_s;
+};
+
+/* provision_exact.c */
+void       htc__exact_fail(exact *x, htc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+htc_status htc__exact_refuse(exact *x, htc_status status, const char *format, ...) __attribute__((format(printf, 3, 4))); /* the same; status */
+htc_ns     htc__exact_now(const exact *x); /* 0 before they begin */
+void       htc__exact_transit(exact *x, uint64_t sent, uint64_t arrived);
+htc_status htc__exact_say(exact *x, htc_output *out, uint32_t peer, uint32_t type, const exact_tre *e, uint64_t nodes);
+int        htc__exact_hear(exact *x, htc_bytes body, uint32_t *type, htc_provision_request *q); /* 1; 0: the run has failed */
+
+/* provision_exact_tre.c */
+extern const htc_machine_ops htc__exact_tre_ops;
+htc_status htc__exact_tre_open(exact *x, size_t i);
+void       htc__exact_tre_close(exact_tre *e);
+void       htc__exact_tre_account(exact_tre *e);
+void       htc__exact_tre_verify(exact_tre *e);
+
+/* provision_exact_provider.c */
+extern const htc_machine_ops htc__exact_provider_ops;
+htc_status htc__exact_provider_open(exact *x);
+void       htc__exact_provider_close(exact *x);
+void       htc__exact_provider_account(exact_provider *p);
+
+#endif

@@ -1,0 +1,248 @@
+/* Provisioning message by message: what small runs come to by hand, what is refused, and that nothing is lost when memory is. tests/world/test_provision.c has it beside
+ * the scale model. */
+#include <math.h>
+#include <string.h>
+
+#include "alloc_fail.h"
+#include "property.h"
+#include "htcsched/sim_provision.h"
+
+#define S    HTC_SECOND
+#define HOUR (3600 * HTC_SECOND)
+#define ROUND (3 * HTC_MS) /* a request, the time in which it waits for others, and its answer */
+
+static htc_provision_options book(uint64_t initial)
+{
+    return (htc_provision_options){ .size = sizeof(htc_provision_options), .initial = initial ? initial : HTC_PROVISION_NO_NODES };
+}
+
+typedef struct one_run {
+    htc_sim_provision_options       o;
+    htc_sim_provision_exact_options exact;
+    htc_sim_provision_report        r;
+    htc_sim_provision_result        result[3];
+    htc_error                       e;
+} one_run;
+
+static htc_status run(one_run *x, const htc_sim_provision_environment *tre, size_t n, uint64_t capacity)
+{
+    x->o.size = sizeof x->o;
+    x->o.environments = tre;
+    x->o.n_environments = n;
+    x->o.capacity = capacity;
+    x->exact.size = sizeof x->exact;
+    x->r = (htc_sim_provision_report){ .size = sizeof x->r };
+    x->e = (htc_error){ 0 };
+    return htc_sim_provision_exact(NULL, &x->o, &x->exact, &x->r, x->result, &x->e);
+}
+
+#define ENVIRONMENT(b, j) { .size = sizeof(htc_sim_provision_environment), .book = (b), .jobs = (j), .n_jobs = sizeof(j) / sizeof *(j) }
+
+/* One node is there; two jobs of two nodes come at 10 s. The scan at 60 s asks; the answer is there 3 ms later, the jobs run for 100 s, and the leases last an hour. */
+Test(sim_provision_exact, a_lease_begins_when_the_answer_is_there)
+{
+    const htc_sim_provision_job         jobs[] = { { .arrival = 10 * S, .length = 100 * S, .nodes = 2 }, { .arrival = 10 * S, .length = 4000 * S, .nodes = 2 } };
+    const htc_provision_options         b = book(1);
+    const htc_sim_provision_environment tre = ENVIRONMENT(&b, jobs);
+    one_run                             x = { 0 };
+    cr_assert(eq(int, run(&x, &tre, 1, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(str, x.r.scale.wrong, ""));
+    cr_expect(eq(u64, x.r.completed, 2));
+    cr_expect(eq(u64, x.result[0].last, 60 * S + ROUND + 4000 * S));
+    cr_expect(fabs(x.result[0].wait_s - 50.003) < 1e-9);
+    cr_expect(eq(u64, x.result[0].granted, 1 + 3)); /* D - O = 4 - 1 */
+    cr_expect(eq(u64, x.r.node_units, 2 * (1 + 3))); /* of the leases no whole one is idle after an hour */
+    cr_expect(eq(u64, x.r.peak, 4));
+    cr_expect(eq(u64, x.r.requests, 1));
+}
+
+/* Two ask at the same moment: the provider decides for both together, and the priority counts. */
+Test(sim_provision_exact, requests_of_one_moment_are_decided_together)
+{
+    const htc_sim_provision_job jobs[] = { { .arrival = 0, .length = 100 * S, .nodes = 6 } };
+    const htc_provision_options b = book(0);
+    htc_sim_provision_environment tre[2] = { ENVIRONMENT(&b, jobs), ENVIRONMENT(&b, jobs) };
+    one_run                     x = { 0 };
+    for (int first = 0; first < 2; first++) {
+        tre[first].priority = 1;
+        tre[1 - first].priority = 0;
+        cr_assert(eq(int, run(&x, tre, 2, 10), HTC_OK), "%s", x.e.text);
+        cr_expect(eq(u64, x.r.completed, 2));
+        cr_expect(eq(u64, x.result[first].rejected, 0));
+        cr_expect(eq(u64, x.result[first].last, 60 * S + ROUND + 100 * S));
+        cr_expect(x.result[1 - first].rejected > 0);
+        cr_expect(gt(u64, x.result[1 - first].last, x.result[first].last));
+    }
+    x.o.granter = htc_provision_granter_of(HTC_PROVISION_PARTIAL);
+    cr_assert(eq(int, run(&x, tre, 2, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(u64, x.r.completed, 2));
+    cr_expect(eq(u64, x.r.peak, 10)); /* the second one has four, and then two more */
+}
+
+/* An environment that ends between its request and the answer gives back what it is granted. */
+Test(sim_provision_exact, nodes_that_come_too_late_go_back)
+{
+    const htc_sim_provision_job   jobs[] = { { .arrival = 0, .length = 100 * S, .nodes = 6 } };
+    const htc_provision_options   b = book(0);
+    htc_sim_provision_environment tre = ENVIRONMENT(&b, jobs);
+    one_run                       x = { 0 };
+    tre.period_ns = 60 * S + HTC_MS;
+    cr_assert(eq(int, run(&x, &tre, 1, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(str, x.r.scale.wrong, ""));
+    cr_expect(eq(u64, x.r.completed, 0));
+    cr_expect(eq(u64, x.r.unfinished, 1));
+    cr_expect(eq(u64, x.result[0].granted, 6));
+    cr_expect(eq(u64, x.result[0].returned, 6));
+    cr_expect(eq(u64, x.r.node_units, 0)); /* its book is closed */
+}
+
+/* Jobs that can never run do not keep it for ever; larger ones than the provider are refused. */
+Test(sim_provision_exact, what_cannot_run_is_left)
+{
+    const htc_sim_provision_job         wide[] = { { .nodes = 11, .length = S }, { .nodes = 8, .length = S } }, keeps[] = { { .length = 10 * S, .nodes = 1 } };
+    const htc_provision_options         none = book(0), four = book(4);
+    htc_sim_provision_environment       tre[2] = { ENVIRONMENT(&none, wide), ENVIRONMENT(&four, keeps) };
+    one_run                             x = { 0 };
+    tre[1].period_ns = HOUR;
+    cr_assert(eq(int, run(&x, tre, 2, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(u64, x.result[0].refused, 1));
+    cr_expect(eq(u64, x.result[0].completed, 1)); /* when the other one has ended */
+    cr_expect(eq(u64, x.result[0].starved, 1));
+    const htc_sim_provision_job   never[] = { { .nodes = 10, .length = S } };
+    htc_sim_provision_environment two[2] = { ENVIRONMENT(&four, never), ENVIRONMENT(&four, never) };
+    cr_assert(eq(int, run(&x, two, 2, 10), HTC_OK), "%s", x.e.text); /* each has initial nodes that the other one lacks */
+    cr_expect(eq(str, x.r.scale.wrong, ""));
+    cr_expect(eq(u64, x.r.unfinished + x.r.completed, 2));
+    cr_expect(x.r.unfinished > 0);
+}
+
+static void expect_refused(one_run *x, const htc_sim_provision_environment *tre, size_t n, htc_status status, const char *text)
+{
+    cr_expect(eq(int, run(x, tre, n, 10), status));
+    cr_expect(strstr(x->e.text, text) != NULL, "\"%s\" is not in \"%s\"", text, x->e.text);
+}
+
+Test(sim_provision_exact, what_it_does_not_have_is_refused_by_name)
+{
+    const htc_sim_provision_job         jobs[] = { { .length = S, .nodes = 1 } }, bad[] = { { .arrival = S, .length = S, .nodes = 1 }, { .length = S, .nodes = 1 } };
+    const htc_ns                        length = S;
+    const htc_sim_provision_flow        flow = { .size = sizeof flow, .length = &length, .tasks = 1 };
+    const htc_provision_options         b = book(4), many = book(11);
+    htc_provision_options               often = book(4);
+    htc_sim_provision_environment       tre = ENVIRONMENT(&b, jobs);
+    const htc_sim_provision_environment flows = { .size = sizeof flows, .flows = &flow, .n_flows = 1 }, wrong = ENVIRONMENT(&b, bad), greedy = ENVIRONMENT(&many, jobs);
+    one_run                             x = { 0 };
+    cr_expect(eq(int, htc_sim_provision_exact(NULL, &x.o, NULL, NULL, NULL, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_sim_provision_exact(NULL, NULL, NULL, &x.r, NULL, NULL), HTC_EINVAL));
+    expect_refused(&x, &flows, 1, HTC_EUNSUPPORTED, "workflows");
+    expect_refused(&x, &wrong, 1, HTC_EINVAL, "before the one that came before it");
+    expect_refused(&x, &greedy, 1, HTC_ENOFIT, "is to begin with 11 nodes");
+    often.scan_ns = ROUND;
+    tre.book = &often;
+    expect_refused(&x, &tre, 1, HTC_EINVAL, "an answer of the provider takes");
+    tre.book = &b;
+    x.o.system = HTC_SIM_PROVISION_DRP;
+    expect_refused(&x, &tre, 1, HTC_EUNSUPPORTED, "DSP");
+    x.o.system = HTC_SIM_PROVISION_DSP;
+    x.o.setup_delay = 1;
+    expect_refused(&x, &tre, 1, HTC_EUNSUPPORTED, "setup");
+    x.o.setup_delay = 0;
+    x.o.shared = &b;
+    expect_refused(&x, &tre, 1, HTC_EUNSUPPORTED, "shared");
+    x.o.shared = NULL;
+    x.exact.latency_ns = 2 * HOUR;
+    expect_refused(&x, &tre, 1, HTC_EINVAL, "more than an hour");
+    x.exact.latency_ns = 0;
+    cr_expect(eq(int, run(&x, &tre, 1, 10), HTC_OK));
+}
+
+/* Answers that are not allowed are told with the policy's name. */
+static htc_status too_much(void *ctx, const htc_env *env, uint64_t free_nodes, const htc_provision_request *requests, size_t n, uint64_t *granted)
+{
+    (void)ctx;
+    (void)env;
+    (void)free_nodes;
+    for (size_t i = 0; i < n; i++)
+        granted[i] = requests[i].nodes + 1;
+    return HTC_OK;
+}
+
+Test(sim_provision_exact, a_policy_that_answers_what_cannot_be_is_named)
+{
+    const htc_sim_provision_job         jobs[] = { { .length = S, .nodes = 3 } };
+    const htc_provision_options         b = book(0);
+    const htc_provision_granter         mine = { .size = sizeof mine, .name = "too-much", .grant = too_much };
+    const htc_sim_provision_environment tre = ENVIRONMENT(&b, jobs);
+    one_run                             x = { .o.granter = &mine };
+    expect_refused(&x, &tre, 1, HTC_EINTERNAL, "\"too-much\"");
+}
+
+/* ---- what surrounds it ---- */
+
+typedef struct seen {
+    uint64_t samples, last_units;
+} seen;
+
+static void look(void *ctx, const htc_sim_provision_sample *s)
+{
+    seen *x = ctx;
+    cr_expect(eq(u64, s->at, x->samples * 1800 * S));
+    cr_expect(eq(u64, s->all_held, s->held[0]));
+    cr_expect(s->busy[0] <= s->held[0] && s->node_units >= x->last_units);
+    x->last_units = s->node_units;
+    x->samples++;
+}
+
+static htc_status give(void *ctx, htc_sim_provision_job *job)
+{
+    uint64_t *left = ctx;
+    if (*left == 0)
+        return HTC_AGAIN;
+    *job = (htc_sim_provision_job){ .arrival = 0, .length = HOUR, .nodes = 2 };
+    --*left;
+    return HTC_OK;
+}
+
+Test(sim_provision_exact, samples_and_sources_are_as_the_models)
+{
+    uint64_t                      left = 4;
+    seen                          s = { 0 };
+    const htc_provision_options   b = book(2);
+    htc_sim_provision_environment tre = { .size = sizeof tre, .book = &b, .next_job = give, .ctx = &left };
+    one_run                       x = { .o.sample = look, .o.sample_ctx = &s, .o.sample_ns = 1800 * S };
+    cr_assert(eq(int, run(&x, &tre, 1, 2), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(u64, x.r.completed, 4));
+    cr_expect(eq(u64, x.r.scale.makespan, 4 * HOUR));
+    cr_expect(eq(u64, x.r.node_units, 2 * 4));
+    cr_expect(s.samples >= 8);
+    const int            stop = 1;
+    const htc_scale_host host = { .size = sizeof host, .stop = &stop };
+    left = 4;
+    x.o.host = &host;
+    x.o.sample = NULL;
+    cr_assert(eq(int, run(&x, &tre, 1, 2), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(u32, x.r.interrupted, 1));
+    cr_expect(eq(u64, x.r.completed, 0));
+}
+
+Test(sim_provision_exact, memory_that_is_refused_is_said_and_none_is_lost)
+{
+    const htc_sim_provision_job         jobs[] = { { .length = 100 * S, .nodes = 2 }, { .arrival = S, .length = 200 * S, .nodes = 3 } };
+    const htc_provision_options         b = book(2);
+    const htc_sim_provision_environment tre[2] = { ENVIRONMENT(&b, jobs), ENVIRONMENT(&b, jobs) };
+    const htc_sim_provision_options     o = { .size = sizeof o, .environments = tre, .n_environments = 2, .capacity = 10 };
+    ALLOC_FAIL_EVERY (f, 4000) {
+        htc_env                  env = alloc_fail_env(&f);
+        htc_sim_provision_report r = { .size = sizeof r };
+        htc_error                e = { 0 };
+        htc_status               status = htc_sim_provision_exact(&env, &o, NULL, &r, NULL, &e);
+        cr_assert(f.refused ? status == HTC_ENOMEM : status == HTC_OK, "%s %s", htc_strerror(status), e.text);
+        cr_assert(eq(sz, f.live, 0));
+        cr_assert(eq(sz, f.wrong_sizes, 0));
+    }
+    const htc_scale_host      host = { .size = sizeof host, .memory_max = 10000 };
+    htc_sim_provision_options small = o;
+    htc_sim_provision_report  r = { .size = sizeof r };
+    small.host = &host;
+    cr_expect(eq(int, htc_sim_provision_exact(NULL, &small, NULL, &r, NULL, NULL), HTC_ETOOBIG));
+}
