@@ -17,6 +17,10 @@ static const setting table[] = {
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
     { "sim.tick", SET_SPAN, "1ms", 1, 0, "a span from 1 ns: 1ms, 1s" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
+    { "sim.engine", SET_CHOICE, "scale", 0, 0, "scale|exact" },
+    { "exact.latency", SET_SPAN, "1ms", 1, 3.6e12, "a span from 1 ns to 1h" },
+    { "exact.jitter", SET_SPAN, "0", 0, 3.6e12, "a span to 1h" },
+    { "exact.gather", SET_SPAN, "1ms", 1, 3.6e12, "a span from 1 ns to 1h" },
     { "sim.sample", SET_SPAN, "0", 0, 0, "a span; 0: a lease unit, with --plot a twelfth of it" },
     { "provider.system", SET_CHOICE, "dsp", 0, 0, "dsp|dcs|ssp|drp" }, /* in the order of dsp_systems */
     { "provider.nodes", SET_COUNT, "480", 0, 4294967295.0, "a number from 1 to 4294967295; 0: so many" },
@@ -146,6 +150,33 @@ static void open_provider(dsp_study *d, settings *s, uint64_t seed)
     o->shared = &d->shared;
 }
 
+/* What the exact engine does not have is refused with the key that asks for it. */
+static int open_engine(dsp_study *d, const settings *s, uint64_t seed, htc_error *error)
+{
+    const htc_sim_provision_options *o = &d->options;
+    d->exactly = settings_choice(s, "sim.engine") == 1;
+    d->exact = (htc_sim_provision_exact_options){ .size = sizeof d->exact, .seed = seed, .latency_ns = settings_span(s, "exact.latency"), .jitter_ns = settings_span(s, "exact.jitter"),
+                                                  .gather_ns = settings_span(s, "exact.gather") };
+    htc_ns answer = 2 * (d->exact.latency_ns + d->exact.jitter_ns) + d->exact.gather_ns;
+    if (!d->exactly)
+        return 1;
+    if (o->system != HTC_SIM_PROVISION_DSP)
+        return settings_refuse(error, HTC_ECONFIG, "provider.system: the exact engine has dsp alone", "set provider.system to dsp, or leave out sim.engine");
+    if (o->shared)
+        return settings_refuse(error, HTC_ECONFIG, "provider.shared: the exact engine does not lend nodes", "set provider.shared to off, or leave out sim.engine");
+    if (o->setup_delay)
+        return settings_refuse(error, HTC_ECONFIG, "provider.setup_delay: in the exact engine a node is used at once", "set provider.setup_delay to off, or leave out sim.engine");
+    for (size_t i = 0; i < o->n_environments; i++) {
+        int flows = d->environment[i].flows || d->environment[i].next_flow;
+        if (!flows && d->book[i].scan_ns > answer)
+            continue;
+        settings_refuse(error, HTC_ECONFIG, "", flows ? "give it jobs, set its enabled to off, or leave out sim.engine" : "raise it, or lower exact.latency");
+        snprintf(error->text, sizeof error->text, flows ? "tre.%s.flow: the exact engine has no workflows" : "tre.%s.scan: an answer of the provider takes as long", d->work[i].name);
+        return 0;
+    }
+    return 1;
+}
+
 static void close_run(void *run)
 {
     dsp_study *d = run;
@@ -180,6 +211,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     }
     if (good && d->options.n_environments == 0)
         good = settings_refuse(error, HTC_ECONFIG, "there is no runtime environment", "[tre.NAME] is one; dsp.ini among the examples has three");
+    good = good && open_engine(d, s, seed, error);
     htc_ns sample = settings_span(s, "sim.sample");
     d->options.sample_ns = sample ? sample : drawn ? d->every / 12 : d->every;
     if (good && d->every % d->options.sample_ns != 0)
@@ -314,9 +346,12 @@ static int run_model(dsp_study *d, const htc_scale_tape *checkpoint, watch *w, h
     d->options.sample_ctx = d;
     d->options.resume = d->resume;
     d->options.checkpoint = d->course ? course_tape_open(&course, course_tape_open(&kept, checkpoint, (char *)d + KEPT_FROM, KEPT_BYTES), d->course, sizeof *d->course) : NULL;
+    if (d->exactly && (d->resume || checkpoint))
+        return settings_refuse(error, HTC_ECONFIG, "a run of the exact engine has no checkpoint", "leave out --checkpoint, or sim.engine");
     (void)htc_sim_provision_memory(&d->options, &bytes);
-    watch_needs(w, bytes);
-    htc_status status = htc_sim_provision_run(&w->env, &d->options, &d->report, d->result, error);
+    watch_needs(w, d->exactly ? 0 : bytes);
+    htc_status status = d->exactly ? htc_sim_provision_exact(&w->env, &d->options, &d->exact, &d->report, d->result, error) :
+                                     htc_sim_provision_run(&w->env, &d->options, &d->report, d->result, error);
     watch_close(w);
     if (status != HTC_OK)
         return failed(d, status, w, error);
@@ -487,6 +522,8 @@ static const model_option options[] = {
     { "provision-policy", "NAME", "tre.htc.policy", "by which it asks for nodes: paper, perlease, or of --policy-from (paper)" },
     { "policy", "NAME", "tre.htc.policy", "the same" },
     { "order", "NAME", "tre.htc.order", "of its jobs: auto, first_fit, fcfs, easy or conservative (auto)" },
+    { "engine", "NAME", "sim.engine", "scale, or exact: environments and provider speak by messages (scale)" },
+    { "latency", "SPAN", "exact.latency", "of a message of the exact engine (1ms)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
     { NULL, NULL, NULL, NULL },
 };

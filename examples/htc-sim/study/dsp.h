@@ -46,6 +46,8 @@ typedef struct dsp_study {
     htc_provision_options         book[DSP_TRES], shared;
     dsp_work                      work[DSP_TRES];
     htc_provision_setup           setup;
+    htc_sim_provision_exact_options exact;
+    int                           exactly; /* the exact engine runs it */
     htc_registry                 *registry; /* of policies by name */
     htc_ns                        every;    /* between samples */
     dsp_course                   *course;   /* NULL: not wanted */

@@ -119,7 +119,7 @@ static void json_run(const dsp_study *d)
            ",\"node_units\":%" PRIu64 ",\"dcs_node_units\":%.0f,\"saved\":%.6f,\"cost\":%.2f,\"peak\":%" PRIu64 ",\"peak_of_hour\":%" PRIu64 ",\"busy_peak\":%" PRIu64
            ",\"granted\":%" PRIu64 ",\"returned\":%" PRIu64 ",\"setup_s\":%.3f,\"requests\":%" PRIu64 ",\"rejected\":%" PRIu64 ",\"scans\":%" PRIu64
            ",\"held_node_s\":%.3f,\"busy_node_s\":%.3f,\"span_s\":%.3f,\"events\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\",\"wrong\":",
-           dsp_systems[d->options.system], d->options.capacity, (double)d->options.tick_ns / 1e9, dsp_is_done(d) ? "false" : "true", r->submitted, r->completed, r->unfinished, r->refused, r->node_units, d->dedicated_all,
+           dsp_systems[d->options.system], d->options.capacity, d->exactly ? 1e-9 : (double)d->options.tick_ns / 1e9, dsp_is_done(d) ? "false" : "true", r->submitted, r->completed, r->unfinished, r->refused, r->node_units, d->dedicated_all,
            saved((double)r->node_units, d->dedicated_all), r->cost, r->peak, d->hour_peak, r->busy_peak, r->granted, r->returned, (double)r->setup_ns / 1e9, r->requests, r->rejected, r->scans,
            r->held_s, r->busy_s, (double)s->span / 1e9, s->events, r->memory, d->seconds, s->hash);
     say_text(s->wrong);
@@ -193,7 +193,7 @@ void dsp_say(const void *run, int json)
         printf("interrupted while dedicated clusters were run to be compared with; of them %u of %zu are known\n", d->compared, d->options.n_environments);
     else if (!d->has_ended)
         printf("interrupted at %.1f h of virtual time; what there was until then:\n", span);
-    printf("%zu environment%s, system %s, %.1f h, %" PRIu64 " job%s, of which %" PRIu64 " %s completed; a tick is %g s\n"
+    printf("%zu environment%s, system %s, %.1f h, %" PRIu64 " job%s, of which %" PRIu64 " %s completed; a %s %g s\n"
            "consumption  %.0f node-hours; dedicated clusters: %.0f, so %.1f %% are saved\n"
            "cost         %.2f\n"
            "peak         %" PRIu64 " nodes at one time, %" PRIu64 " charged in one lease unit; jobs ran on %" PRIu64 "\n"
@@ -201,7 +201,7 @@ void dsp_say(const void *run, int json)
            "utilisation  %.4f of the time of nodes that were held\n"
            "run          %" PRIu64 " events in %.2f s, at most %.1f MiB, hash %016" PRIx64 "\n",
            d->options.n_environments, plural(d->options.n_environments), dsp_systems[d->options.system], span, r->submitted, plural(r->submitted), r->completed,
-           r->completed == 1 ? "has" : "have", (double)d->options.tick_ns / 1e9, (double)r->node_units * hour, d->dedicated_all * hour,
+           r->completed == 1 ? "has" : "have", d->exactly ? "message takes" : "tick is", (double)(d->exactly ? d->exact.latency_ns : d->options.tick_ns) / 1e9, (double)r->node_units * hour, d->dedicated_all * hour,
            100 * saved((double)r->node_units, d->dedicated_all), r->cost, r->peak, d->hour_peak, r->busy_peak, r->granted, r->returned, dsp_setup_an_hour(d),
            r->rejected, r->requests, r->held_s > 0 ? r->busy_s / r->held_s : 0, s->events, d->seconds, (double)r->memory / 1048576, s->hash);
     say_environments(d);
