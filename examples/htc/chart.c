@@ -22,7 +22,7 @@ size_t chart_user(chart *c, const char *name)
     return c->users++;
 }
 
-void chart_add(chart *c, size_t user, double start, double end)
+void chart_add(chart *c, size_t user, double start, double end, double cores)
 {
     double width = (c->to - c->from) / CHART_BINS;
     if (!(width > 0) || !(end > start) || end <= c->from || start >= c->to)
@@ -30,7 +30,7 @@ void chart_add(chart *c, size_t user, double start, double end)
     start = fmax(start - c->from, 0) / width; /* in bins from here on */
     end = fmin((end - c->from) / width, CHART_BINS);
     for (size_t bin = (size_t)start; bin < CHART_BINS && (double)bin < end; bin++)
-        c->held[user][bin] += fmax(0, fmin((double)bin + 1, end) - fmax((double)bin, start));
+        c->held[user][bin] += cores * fmax(0, fmin((double)bin + 1, end) - fmax((double)bin, start));
 }
 
 /* Mean over the bins that make up a column. */

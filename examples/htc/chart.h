@@ -17,7 +17,7 @@ typedef struct chart {
 } chart;
 
 size_t chart_user(chart *c, const char *name); /* finds or adds; those beyond the last place share it */
-void   chart_add(chart *c, size_t user, double start, double end);
+void   chart_add(chart *c, size_t user, double start, double end, double cores);
 int    chart_columns(FILE *out); /* as many as fit a narrow terminal, else 70 */
 void   chart_print(const chart *c, FILE *out, uint32_t colour, uint64_t slots, int columns);
 /* The second chart may be NULL; else it is drawn below the first, on the same scale of time. The height is that of so many slots, or of what is the

@@ -15,8 +15,8 @@
 
 typedef struct totals {
     double   first, last; /* first submission, last end */
-    double   sum_makespan, cpu_s, run_s;
-    uint64_t tasks, slots, cores;
+    double   sum_makespan, cpu_s, core_s; /* core_s: a task's run time, once for each of its cores */
+    uint64_t tasks, taken, slots, cores; /* taken: cores of all tasks */
     int      durable; /* 0: db.mode is off */
     swf_log *log; /* NULL: not wanted */
     chart    chart;
@@ -59,13 +59,13 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     while (more) {
         json_t    *answer, *r;
         size_t     i;
-        htc_status s = api_ask(c, json_pack("{s:s, s:s, s:I, s:b}", "op", "results", "id", id, "from", (json_int_t)from, "cores", t->log != NULL), 0,
+        htc_status s = api_ask(c, json_pack("{s:s, s:s, s:I, s:b}", "op", "results", "id", id, "from", (json_int_t)from, "cores", 1), 0,
                                30, &answer);
         if (s != HTC_OK)
             return s;
         json_array_foreach(json_object_get(answer, "results"), i, r)
         {
-            double started = j_num(r, "started"), ended = j_num(r, "ended");
+            double started = j_num(r, "started"), ended = j_num(r, "ended"), cores = fmax(j_num(r, "cores"), 1);
             if (t->log)
                 swf_log_add(t->log, job, r);
             if (strcmp(j_str(r, "status"), "HTC_OK") == 0)
@@ -75,9 +75,11 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
             else
                 failed++;
             cpu += j_num(r, "cpu_s");
+            t->taken += (uint64_t)cores;
             if (started > 0 && ended >= started) {
                 run += ended - started;
-                chart_add(&t->chart, user, started, ended);
+                t->core_s += cores * (ended - started);
+                chart_add(&t->chart, user, started, ended, cores);
             }
             last = fmax(last, ended);
         }
@@ -88,7 +90,6 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     }
     double submitted = j_num(job, "submitted"), makespan = last > submitted ? last - submitted : 0;
     t->cpu_s += cpu;
-    t->run_s += run;
     t->tasks += (uint64_t)(done + failed + cancelled);
     t->sum_makespan += makespan;
     t->last = fmax(t->last, last);
@@ -119,15 +120,15 @@ static json_t *chart_json(const chart *ch)
 static json_t *totals_json(const totals *t)
 {
     int      shared = t->slots > t->cores;
-    double   pte = t->tasks ? (shared ? t->cpu_s : t->run_s) / (double)t->tasks : 0;
+    double   pte = t->tasks ? (shared ? t->cpu_s : t->core_s) / (double)t->tasks : 0;
     uint64_t ncu = shared ? t->cores : t->slots;
     double   makespan = t->last > t->first ? t->last - t->first : 0;
-    double   rounds = ncu ? (double)t->tasks / (double)ncu : 0;
+    double   rounds = ncu ? (double)t->taken / (double)ncu : 0;
     return json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:b, s:I, s:f, s:f, s:f}", "first_submitted", t->first,
                      "last_end", t->last, "last_end_s", makespan, "sum_makespan_s", t->sum_makespan, "tasks",
                      (json_int_t)t->tasks, "cpu_s", t->cpu_s, "slots", (json_int_t)t->slots, "cores",
                      (json_int_t)t->cores, "shared_cores", shared, "ncu", (json_int_t)ncu, "pte_s", pte, "efficiency",
-                     makespan > 0 ? rounds * pte / makespan : 0.0, "efficiency_bound",
+                     makespan > 0 && ncu ? (double)t->tasks * pte / (double)ncu / makespan : 0.0, "efficiency_bound",
                      rounds > 0 ? rounds / ceil(rounds) : 0.0);
 }
 
@@ -155,7 +156,7 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
         j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
         100 * j_num(total, "efficiency_bound"));
     printf("%" PRIu64 " task%s, %.2f s each in %s, on %" PRIu64 " core%s\n", j_u64(total, "tasks"), plural(j_u64(total, "tasks")),
-           j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time",
+           j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time of all its cores",
            j_u64(total, "ncu"), plural(j_u64(total, "ncu")));
     report_mode(t->durable);
     printf("\nslots held by each user\n");
