@@ -624,13 +624,29 @@ static void say_fetched(fetch *f, const char *where)
                 f->renamed, f->renamed == 1 ? " has" : "s have", f->example);
 }
 
+/* What comes of a job that goes on is not all. */
+static void say_unended(const fetch *f, const json_t *job, const char *selector)
+{
+    const json_t *n = json_object_get(job, "tasks");
+    uint64_t      ended = j_u64(n, "done") + j_u64(n, "failed") + j_u64(n, "cancelled");
+    const char   *id = selector;
+    if (f->failed || ended >= f->count || (strchr(selector, '.') ? f->tasks : f->tasks + j_u64(n, "cancelled") >= f->count))
+        return;
+    char *text = strchr(selector, '.')
+                     ? must_print("no task of %.80s has ended yet: htc fetch %.80s --wait fetches when they have", id, id)
+                     : must_print("%" PRIu64 " of %" PRIu64 " tasks have not ended yet: htc fetch %.80s --wait fetches when they have", f->count - ended, f->count, id);
+    put_warning(text);
+    free(text);
+}
+
 htc_status run_fetch(cli *c, int argc, char **argv)
 {
     const char *to = NULL, *archive = NULL, *output = NULL, *error_output = NULL;
-    uint32_t    failed = 0;
+    uint32_t    failed = 0, wait = 0;
     job_filter  filter = { 0 };
     words       w;
     const opt   opts[] = {
+          { "wait", 'w', OPT_FLAG, &wait, NULL, "when the job, or the tasks named, have ended, however they did" },
           { "to", 0, OPT_TEXT, &to, "DIR", "into this directory (job-ID)" },
           { "tar", 0, OPT_TEXT, &archive, "FILE", "as one archive; - is standard output" },
           { "output", 'o', OPT_TEXT, &output, "PATTERN", "name of standard output (INDEX/stdout, or the job's own)" },
@@ -653,6 +669,11 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         s = selection_settle_of(c, w.at[0], &filter, &sel);
     if (s == HTC_OK)
         s = api_one_job(c, &sel, &job);
+    if (s == HTC_OK && wait && (s = wait_until_ended(c, &sel)) == HTC_OK) {
+        json_decref(job); /* as it is by now */
+        job = NULL;
+        s = api_one_job(c, &sel, &job);
+    }
     if (s == HTC_OK && (output || error_output))
         s = patterns_meet(c, output, error_output, j_str(job, "name"), j_u64(job, "count") > 1);
     if (s == HTC_OK) {
@@ -673,6 +694,8 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         progress_end(&f.p);
         if (s == HTC_OK)
             say_fetched(&f, archive ? archive : to ? to : own);
+        if (s == HTC_OK && !wait)
+            say_unended(&f, job, sel.id);
         if (s == HTC_OK && f.lost)
             s = some_are_lost(&f);
         free(f.example);

@@ -297,5 +297,7 @@ htc_status           run_down(cli *c, int argc, char **argv);
 /* Wait until the selected jobs are terminal; HTC_ETASKS if tasks failed. Ctrl-C leaves the jobs alone and says so.
  * timeout_s below 0: as long as it takes. */
 htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s);
+/* Until the job, or those tasks of it, have ended, however they did. Ctrl-C: HTC_ETIMEDOUT. */
+htc_status wait_until_ended(cli *c, const selection *sel);
 
 #endif

@@ -29,7 +29,7 @@ const command commands[] = {
     { "tasks", "ID [--state S] [--failed] [--limit N]", "List the tasks of a job.", run_tasks },
     { "why", "[ID]", "Say in one sentence what a job or task is waiting for; without ID, a user.", run_why },
     { "logs", "ID[.TASKS] [--failed] [--follow] [--stderr]", "Show what tasks have written so far.", run_logs },
-    { "fetch", "ID [--to DIR | --tar FILE] [-o PATTERN] [-e PATTERN]", "Fetch the results of a job, every hash verified.", run_fetch },
+    { "fetch", "ID [--wait] [--to DIR | --tar FILE] [-o PATTERN] [-e PATTERN]", "Fetch the results of a job, every hash verified.", run_fetch },
     { "wait", "ID [--timeout TIME]", "Wait until a job has ended; exit code 5 if tasks failed.", run_wait },
     { "cancel", "ID", "Cancel jobs or tasks.", run_cancel },
     { "hold", "ID", "Start nothing more of jobs; what runs goes on.", run_hold },

@@ -22,6 +22,12 @@ static void catch_interrupt(void)
     sigaction(SIGINT, &sa, NULL);
 }
 
+static void leave_interrupt(void)
+{
+    struct sigaction sa = { .sa_handler = SIG_DFL };
+    sigaction(SIGINT, &sa, NULL);
+}
+
 static double wall_s(void)
 {
     struct timespec ts;
@@ -464,6 +470,11 @@ static void say_ended(cli *c, progress *p, const selection *sel)
     progress_say(p, "%" PRIu64 " of %" PRIu64 " task%s ended", ended, count, plural(count));
 }
 
+static htc_status say_interrupted(cli *c, const selection *sel)
+{
+    return cli_error(c, HTC_ETIMEDOUT, sel->id, "htc wait waits again, htc cancel ends it", "the waiting was interrupted, the job goes on");
+}
+
 /* Until the jobs of one page have ended: a second at a time, so that an interruption is seen. Gives the answer. */
 static htc_status wait_for_page(cli *c, progress *p, const selection *sel, double until, json_t **answer)
 {
@@ -476,8 +487,7 @@ static htc_status wait_for_page(cli *c, progress *p, const selection *sel, doubl
         if (interrupted) {
             if (s == HTC_OK)
                 json_decref(*answer);
-            return cli_error(c, HTC_ETIMEDOUT, sel->id, "htc wait waits again, htc cancel ends it",
-                             "the waiting was interrupted, the job goes on");
+            return say_interrupted(c, sel);
         }
         if (s != HTC_ETIMEDOUT || c->silent || now_s() >= until)
             return s;
@@ -542,6 +552,64 @@ htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
     if (s == HTC_OK && failed + cancelled)
         s = say_unfinished(c, &sel, failed, cancelled, count);
     selection_free(&sel);
+    return s;
+}
+
+/* The index of a page's first task that has not ended. 0: all have. */
+static int first_open(const json_t *answer, json_int_t *index)
+{
+    const json_t *task;
+    size_t        i;
+    json_array_foreach(json_object_get(answer, "tasks"), i, task)
+    {
+        const char *state = j_str(task, "state");
+        if (strcmp(state, "done") != 0 && strcmp(state, "failed") != 0 && strcmp(state, "cancelled") != 0) {
+            *index = (json_int_t)j_u64(task, "index");
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Until all tasks of a selection like 7.0-9 have ended, each looked at until it has and then no more. */
+static htc_status wait_for_tasks(cli *c, const selection *sel)
+{
+    json_int_t from = 0;
+    for (int more = 1; more;) {
+        json_t *answer, *request = selection_request(sel, "tasks");
+        if (request)
+            json_object_set_new(request, "from", json_integer(from));
+        htc_status s = api_ask(c, request, 20, 60, &answer);
+        if (interrupted || s != HTC_OK) {
+            if (s == HTC_OK)
+                json_decref(answer);
+            return interrupted ? say_interrupted(c, sel) : s;
+        }
+        json_t *next = json_object_get(answer, "next");
+        if (first_open(answer, &from)) {
+            pause_ms(500);
+        } else {
+            more = json_is_integer(next);
+            from = json_integer_value(next);
+        }
+        json_decref(answer);
+    }
+    return HTC_OK;
+}
+
+htc_status wait_until_ended(cli *c, const selection *sel)
+{
+    progress   p;
+    json_t    *answer;
+    htc_status s;
+    progress_begin(&p, c);
+    catch_interrupt();
+    if (strchr(sel->id, '.'))
+        s = wait_for_tasks(c, sel);
+    else if ((s = wait_for_page(c, &p, sel, HUGE_VAL, &answer)) == HTC_OK)
+        json_decref(answer);
+    leave_interrupt();
+    progress_end(&p);
     return s;
 }
 

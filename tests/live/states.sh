@@ -57,6 +57,24 @@ expect 5 "${H[@]}" wait "$id"
 [[ $err == *': 1 of 1 task failed: '* ]] || fail "wait: $err"
 expect 0 "${H[@]}" fetch "$id" --to one
 [[ $out == 'one: 1 of 1 task, 0 files, 0 B'* ]] || fail "fetch: $out"
+[ -z "$err" ] || fail "fetch of what has ended: $err"
+# Of a job that goes on it brings what there is and says so, or waits.
+submit -- sh -c '[ {n} = 0 ] || while [ ! -e "$0" ]; do sleep 0.05; done; echo {n}; exit {n}' "$top/go" ::: n=0:1
+until_task 'v["state"] == "done"'
+expect 0 "${H[@]}" fetch "$id" --to part
+[[ $out == 'part: 1 of 2 tasks,'* && $err == "htc: warning: 1 of 2 tasks have not ended yet: htc fetch $id --wait "* ]] || fail "fetch of a job that goes on: $out $err"
+expect 0 "${H[@]}" fetch "$id.1" --to part
+[[ $err == "htc: warning: no task of $id.1 has ended yet: htc fetch $id.1 --wait "* ]] || fail "fetch of a task that goes on: $out $err"
+expect 0 "${H[@]}" fetch "$id.0" --wait --to part # the other one goes on
+for which in "$id" "$id.1"; do
+    "${H[@]}" fetch "$which" --wait --to "whole-$which" > "whole-$which.out" 2>&1 &
+    waiting+=($!)
+done
+expect 0 "${H[@]}" fetch "$id.0" --wait --to part
+> "$top/go"
+for pid in "${waiting[@]}"; do wait "$pid" || fail "fetch --wait: $(cat whole-*.out)"; done
+[ "$(cat "whole-$id/0/stdout" "whole-$id/1/stdout" "whole-$id.1/1/stdout" | xargs)" = '0 1 1' ] || fail "fetch --wait brought $(find whole-*) $(cat whole-*.out)"
+rm "$top/go"
 submit -- sh -c 'kill -SEGV $$'
 ends HTC_ESIGNAL 'SEGV'
 submit --mem 40M -- python3 -c 'x = bytearray(120 << 20); import time; time.sleep(600)'
