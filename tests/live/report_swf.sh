@@ -53,6 +53,8 @@ printf '%s\n' "$out" > wide.swf
 expect 0 "$bin/htc-sim" dsp --trace wide.swf --system dcs --size 2 --order fcfs --tick 1us --json
 core_s=$(grep -v '^;' wide.swf | awk '{ s += $4 * $5 } END { print s }')
 [ "$(json "$out" "(v['completed'], v['wrong'], abs(v['busy_node_s'] - $core_s) < 1e-3, $core_s > 1.1)")" = "(3, '', True, True)" ] || fail "the replay of $core_s core seconds: $out"
+expect 0 "$bin/htc-sim" fairshare --trace wide.swf --cores 2 --tick 1us --json
+[ "$(json "$out" "(v['ended'], v['wrong'], abs(v['work_core_s'] - $core_s) < 1e-3)")" = "(6, '', True)" ] || fail "the replay of $core_s core seconds by fair shares: $out"
 # In the chart it holds two slots: what the users hold, summed over the time, is those core seconds.
 expect 0 "${H[@]}" report 4 5 --json
 [ "$(json "$out" "(lambda t: abs(sum(sum(u['held']) for u in t['users']) * (t['to'] - t['from']) / 600 - $core_s) < 0.02 * $core_s)(v['chart'])")" = True ] || fail "the chart of $core_s core seconds: $out"

@@ -10,7 +10,7 @@ job() {
     number=$((number + 1))
     echo "$number $1 0 $2 ${5:-1} -1 -1 -1 -1 -1 $3 $4 1 -1 -1 -1 -1 -1"
 }
-# Two cores. User 7 has three tasks of 100 s at 0, and 12 one of 50 s at 10 s; one job has no length, and one an unknown user.
+# Two cores. User 7 has three jobs of 100 s at 0, one of them of four processors, and 12 one of 50 s at 10 s; one job has no length, and one an unknown user.
 {
     echo '; Version: 2.2'
     job 0 100 1 7
@@ -25,17 +25,17 @@ python3 - "$dir/out" << 'END' || { cat "$dir/out"; fail "it is not the log"; }
 import json, sys
 r = json.load(open(sys.argv[1]))
 users = {u["name"]: u for u in r["users"]}
-assert r["wrong"] == "" and r["ended"] == 5 and abs(r["busy_core_s"] - 380) < 1e-3 and set(users) == {"u7", "u12", "unknown"}, users
-assert users["u7"]["tasks"] == 3 and abs(users["u7"]["work_s"] - 300) < 1e-3
-# the cores are free at 100 s: one goes to user 12, the other to the last task of user 7
-assert abs(users["u12"]["response_s"] - 140) < 0.1 and abs(users["u7"]["makespan_s"] - 200) < 0.1, users
+assert r["wrong"] == "" and r["ended"] == 8 and abs(r["busy_core_s"] - 680) < 1e-3 and set(users) == {"u7", "u12", "unknown"}, users
+assert users["u7"]["tasks"] == 6 and abs(users["u7"]["work_s"] - 600) < 1e-3
+# the cores are free at 100 s: one goes to user 12 until 150 s, and all else is user 7's, whose last task begins at 250 s
+assert abs(users["u12"]["response_s"] - 140) < 0.1 and abs(users["u7"]["makespan_s"] - 350) < 0.1, users
 assert abs(users["unknown"]["response_s"] - 30) < 1e-3 and abs(r["makespan_s"] - 1030) < 0.1, r
 END
 ends 0 fairshare --trace "$dir/small.swf" --cores 2
 has '^log          5 jobs taken, 1 without a size or a length, 0 broken lines$'
-has '^3 users, 5 jobs, 5 tasks on 2 cores'
+has '^3 users, 5 jobs, 8 tasks on 2 cores'
 ends 0 fairshare --trace "$dir/small.swf" --cores 2 --arrivals at_once --json
-grep -q '"makespan_s":200.0' "$dir/out" || { cat "$dir/out"; fail "all at once it takes 200 s"; }
+grep -q '"makespan_s":380.0' "$dir/out" || { cat "$dir/out"; fail "all at once it takes 380 s"; }
 
 # A section [user.NAME] is the weight of a user of the log, whatever else it draws; the log's name is one beside the file.
 printf '[sim]\nmodel = fairshare\n[cluster]\ncores = 2\n[workload]\ntrace = small.swf\n[user.u12]\nweight = 3\n' > "$dir/weights.ini"

@@ -478,7 +478,7 @@ static const model_option options[] = {
     { "daily", "PART", "workload.daily", "by which the rate rises and falls each day (0)" },
     { "peak", "SPAN", "workload.peak", "when in the day most jobs come (14h)" },
     { "weight", "A[..B]", "workload.weight", "of each user (1)" },
-    { "trace", "FILE", "workload.trace", "a log in the Standard Workload Format, whose jobs are tasks of its users" },
+    { "trace", "FILE", "workload.trace", "a log in the Standard Workload Format, a task of its users for each processor of a job" },
     { "arrivals", "HOW", "workload.arrivals", "of its jobs: log, or at_once (log)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
     { "sample", "SPAN", "sim.sample", "between two samples of the course (auto)" },

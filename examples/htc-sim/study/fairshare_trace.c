@@ -1,5 +1,5 @@
-/* A log in the Standard Workload Format as the workload of fair sharing: each of its jobs is a task of its user. It is read twice: for its users, and job by job
- * as the run needs it. */
+/* A log in the Standard Workload Format as the workload of fair sharing: each of its jobs is one of its user, of a task for each of its processors, which all
+ * take the job's run time. It is read twice: for its users, and job by job as the run needs it. */
 #include "fairshare.h"
 
 #include <inttypes.h>
@@ -63,7 +63,7 @@ static int read_users(fairshare *f, htc_error *error)
     while ((status = trace_next(&f->log, &j, &nodes)) == HTC_OK) {
         if (!note_user(f, j.user < 0 ? -1 : j.user, error))
             return 0;
-        f->log_work += j.run_s * 1e9;
+        f->log_work += (double)nodes * j.run_s * 1e9;
         f->log_last = j.submit_s * 1e9 + j.run_s * 1e9 > f->log_last ? j.submit_s * 1e9 + j.run_s * 1e9 : f->log_last;
     }
     return status == HTC_AGAIN || trace_failed(&f->log, error) || settings_refuse(error, status, htc_strerror(status), "give another log");
@@ -117,7 +117,7 @@ htc_status fairshare_trace_next(void *ctx, htc_sim_fairshare_job *job)
     size_t at = search(f, of_log.user < 0 ? -1 : of_log.user);
     if (at == f->n_known || f->known[at].number != (of_log.user < 0 ? -1 : of_log.user)) /* the file has changed */
         return HTC_EINPUT;
-    *job = (htc_sim_fairshare_job){ .size = sizeof *job, .user = f->known[at].place, .tasks = 1, .arrival = f->log_at_once ? 0 : trace_ns(of_log.submit_s),
+    *job = (htc_sim_fairshare_job){ .size = sizeof *job, .user = f->known[at].place, .tasks = nodes, .arrival = f->log_at_once ? 0 : trace_ns(of_log.submit_s),
                                     .length.mean_ns = (double)trace_ns(of_log.run_s) };
     return HTC_OK;
 }
