@@ -195,6 +195,16 @@ static inline void on_result(drive *d, const htc_input *in, htc_output *out)
     }
 }
 
+/* The process whose number a file has. -1: it has none. */
+static inline int alive(const char *path)
+{
+    char      text[64];
+    htc__proc p;
+    if (htc__read_text(path, text, sizeof text) <= 0)
+        return -1;
+    return htc__proc_read(atoi(text), &p) == 0 && !p.ended;
+}
+
 static inline int is_ready(const drive *d)
 {
     char path[700];
