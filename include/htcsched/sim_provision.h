@@ -256,7 +256,7 @@ typedef struct htc_sim_provision_exact_options {
  * scheduler, and its jobs. In the end also what the model checks, and that the provider's node time is that of the environments and of what was on its way.
  *
  * @param[in]  env      its allocator alone is looked at (NULL: malloc)
- * @param[in]  options  borrowed; system DSP with jobs: no shared, setup_delay, workflows, resume and checkpoint
+ * @param[in]  options  borrowed; system DSP: no shared, resume and checkpoint
  * @param[in]  exact    borrowed; NULL: the defaults
  * @param[out] report   filled as far as its size says; scale.hash: htc_sim_hash; scale.wrong: what is not conserved in the end
  * @param[out] results  n_environments of them, caller-allocated; NULL is fine

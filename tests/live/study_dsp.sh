@@ -43,6 +43,31 @@ assert max(held) <= 464 and len(rows) > 300, max(held)
 assert all(float(b["node_units"]) >= float(a["node_units"]) for a, b in zip(rows, rows[1:])) and 37000 < float(rows[-1]["node_units"]) < 54935
 PY
 
+# Message by message: the same jobs, and node-hours within 1 %. What it does not have is refused with the key and the next step.
+ends 0 run "$SOURCE/examples/sim/dsp.ini" --engine exact --json
+cp out exact
+python3 - << 'PY'
+import json
+scale, exact = (json.load(open(f)) for f in ("dsp", "exact"))
+assert exact["wrong"] == "" and exact["completed"] == scale["completed"] and exact["tick_s"] == 1e-9, exact
+for e, s in zip(exact["environments"], scale["environments"]):
+    assert e["completed"] == s["completed"] and abs(e["node_units"] / s["node_units"] - 1) < 0.01, (e, s)
+PY
+ends 0 run "$SOURCE/examples/sim/dsp.ini" --engine exact --setup-delay on --plot exact-plots
+has 'a message takes 0.001 s'
+[ "$(head -1 exact-plots/nodes.csv)" = "seconds,node_units,cost,busy,waiting,nasa,blue,montage" ] || fail "nodes.csv: $(head -1 exact-plots/nodes.csv)"
+ends 2 dsp --engine exact --system drp
+says "next: set provider.system to dsp, or leave out sim.engine"
+ends 2 dsp --engine exact --shared on
+says "next: set provider.shared to off, or leave out sim.engine"
+ends 2 dsp --engine exact --checkpoint state
+says "next: leave out --checkpoint, or sim.engine"
+ends 2 dsp --engine exact --latency 30s
+says "tre.htc.scan: an answer of the provider takes as long"
+says "next: raise it, or lower exact.latency"
+ends 2 dsp --engine exact --nodes 10
+says "next: raise provider.nodes"
+
 # Two processes come to the same table.
 ends 0 run "$SOURCE/examples/sim/dsp.ini" --vary tre.nasa.B=10,40 --seeds 1..3 --json -j 1
 cp out one

@@ -125,16 +125,13 @@ static void expect_refused(one_run *x, const htc_sim_provision_environment *tre,
 Test(sim_provision_exact, what_it_does_not_have_is_refused_by_name)
 {
     const htc_sim_provision_job         jobs[] = { { .length = S, .nodes = 1 } }, bad[] = { { .arrival = S, .length = S, .nodes = 1 }, { .length = S, .nodes = 1 } };
-    const htc_ns                        length = S;
-    const htc_sim_provision_flow        flow = { .size = sizeof flow, .length = &length, .tasks = 1 };
     const htc_provision_options         b = book(4), many = book(11);
     htc_provision_options               often = book(4);
     htc_sim_provision_environment       tre = ENVIRONMENT(&b, jobs);
-    const htc_sim_provision_environment flows = { .size = sizeof flows, .flows = &flow, .n_flows = 1 }, wrong = ENVIRONMENT(&b, bad), greedy = ENVIRONMENT(&many, jobs);
+    const htc_sim_provision_environment wrong = ENVIRONMENT(&b, bad), greedy = ENVIRONMENT(&many, jobs);
     one_run                             x = { 0 };
     cr_expect(eq(int, htc_sim_provision_exact(NULL, &x.o, NULL, NULL, NULL, NULL), HTC_EINVAL));
     cr_expect(eq(int, htc_sim_provision_exact(NULL, NULL, NULL, &x.r, NULL, NULL), HTC_EINVAL));
-    expect_refused(&x, &flows, 1, HTC_EUNSUPPORTED, "workflows");
     expect_refused(&x, &wrong, 1, HTC_EINVAL, "before the one that came before it");
     expect_refused(&x, &greedy, 1, HTC_ENOFIT, "is to begin with 11 nodes");
     often.scan_ns = ROUND;
@@ -144,9 +141,6 @@ Test(sim_provision_exact, what_it_does_not_have_is_refused_by_name)
     x.o.system = HTC_SIM_PROVISION_DRP;
     expect_refused(&x, &tre, 1, HTC_EUNSUPPORTED, "DSP");
     x.o.system = HTC_SIM_PROVISION_DSP;
-    x.o.setup_delay = 1;
-    expect_refused(&x, &tre, 1, HTC_EUNSUPPORTED, "setup");
-    x.o.setup_delay = 0;
     x.o.shared = &b;
     expect_refused(&x, &tre, 1, HTC_EUNSUPPORTED, "shared");
     x.o.shared = NULL;
@@ -154,6 +148,49 @@ Test(sim_provision_exact, what_it_does_not_have_is_refused_by_name)
     expect_refused(&x, &tre, 1, HTC_EINVAL, "more than an hour");
     x.exact.latency_ns = 0;
     cr_expect(eq(int, run(&x, &tre, 1, 10), HTC_OK));
+}
+
+/* A diamond: its middle runs on two nodes, or one task after the other on the only one. */
+Test(sim_provision_exact, a_workflow_runs_what_is_ready)
+{
+    const htc_ns                        lengths[] = { 10 * S, 20 * S, 20 * S, 30 * S };
+    const htc_sim_provision_edge        edges[] = { { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 3 } };
+    const htc_sim_provision_flow        flow = { .size = sizeof flow, .length = lengths, .tasks = 4, .edges = edges, .n_edges = 4 };
+    const htc_provision_options         b = book(2), none = book(0);
+    htc_sim_provision_environment       tre = { .size = sizeof tre, .book = &b, .flows = &flow, .n_flows = 1 };
+    one_run                             x = { 0 };
+    cr_assert(eq(int, run(&x, &tre, 1, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(str, x.r.scale.wrong, ""));
+    cr_expect(eq(u64, x.r.completed, 4));
+    cr_expect(eq(u64, x.result[0].last, 60 * S));
+    cr_expect(eq(u64, x.result[0].busy_peak, 2));
+    tre.book = &none;
+    cr_assert(eq(int, run(&x, &tre, 1, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(u64, x.result[0].last, 3 * S + ROUND + 80 * S)); /* one node, and the demand is never more than eight times that */
+    tre.period_ns = 40 * S;
+    cr_assert(eq(int, run(&x, &tre, 1, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(str, x.r.scale.wrong, ""));
+    cr_expect(eq(u64, x.r.completed, 2));
+    cr_expect(eq(u64, x.r.unfinished, 2));
+    const htc_sim_provision_edge circle[] = { { 0, 1 }, { 1, 0 } };
+    const htc_sim_provision_flow never = { .size = sizeof never, .length = lengths, .tasks = 2, .edges = circle, .n_edges = 2 };
+    tre.flows = &never;
+    cr_expect(eq(int, run(&x, &tre, 1, 10), HTC_ECYCLE));
+}
+
+/* With a delay a node can be used when it is set up; it is paid from the grant on. */
+Test(sim_provision_exact, nodes_are_used_when_they_are_set_up)
+{
+    const htc_sim_provision_job         jobs[] = { { .length = 100 * S, .nodes = 3 } };
+    const htc_provision_setup           setup = { .size = sizeof setup, .assign = HTC_PROVISION_INSTALL, .reclaim = HTC_PROVISION_UNINSTALL, .node_ns = 90 * S };
+    const htc_provision_options         b = book(0);
+    const htc_sim_provision_environment tre = ENVIRONMENT(&b, jobs);
+    one_run                             x = { .o.setup = &setup, .o.setup_delay = 1 };
+    cr_assert(eq(int, run(&x, &tre, 1, 10), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(str, x.r.scale.wrong, ""));
+    cr_expect(eq(u64, x.result[0].last, 60 * S + ROUND + 90 * S + 100 * S));
+    cr_expect(eq(u64, x.r.setup_ns, 6 * 90 * S));
+    cr_expect(fabs(x.r.held_s - 3 * 190) < 1e-9);
 }
 
 /* Answers that are not allowed are told with the policy's name. */
@@ -228,9 +265,12 @@ Test(sim_provision_exact, samples_and_sources_are_as_the_models)
 Test(sim_provision_exact, memory_that_is_refused_is_said_and_none_is_lost)
 {
     const htc_sim_provision_job         jobs[] = { { .length = 100 * S, .nodes = 2 }, { .arrival = S, .length = 200 * S, .nodes = 3 } };
+    const htc_ns                        lengths[] = { 10 * S, 20 * S };
+    const htc_sim_provision_edge        edge = { 0, 1 };
+    const htc_sim_provision_flow        flow = { .size = sizeof flow, .length = lengths, .tasks = 2, .edges = &edge, .n_edges = 1 };
     const htc_provision_options         b = book(2);
-    const htc_sim_provision_environment tre[2] = { ENVIRONMENT(&b, jobs), ENVIRONMENT(&b, jobs) };
-    const htc_sim_provision_options     o = { .size = sizeof o, .environments = tre, .n_environments = 2, .capacity = 10 };
+    const htc_sim_provision_environment tre[2] = { ENVIRONMENT(&b, jobs), { .size = sizeof *tre, .book = &b, .flows = &flow, .n_flows = 1 } };
+    const htc_sim_provision_options     o = { .size = sizeof o, .environments = tre, .n_environments = 2, .capacity = 10, .setup_delay = 1 };
     ALLOC_FAIL_EVERY (f, 4000) {
         htc_env                  env = alloc_fail_env(&f);
         htc_sim_provision_report r = { .size = sizeof r };

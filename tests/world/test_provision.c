@@ -79,6 +79,30 @@ static void draw_jobs(htc_sim_provision_job *job, uint64_t seed, uint32_t widest
     }
 }
 
+/* Each has a first task, some in the middle and a last one. */
+#define FLOWS 20
+#define TASKS 40
+
+static htc_sim_provision_flow flows[FLOWS];
+static htc_sim_provision_edge edges[2 * TASKS];
+static htc_ns                 lengths[FLOWS][TASKS];
+
+static void draw_flows(uint64_t seed)
+{
+    htc_rng  rng = { seed };
+    uint64_t at = 0;
+    for (uint32_t t = 1; t + 1 < TASKS; t++) {
+        edges[2 * t] = (htc_sim_provision_edge){ 0, t };
+        edges[2 * t + 1] = (htc_sim_provision_edge){ t, TASKS - 1 };
+    }
+    for (size_t f = 0; f < FLOWS; f++) {
+        at += htc_rng_below(&rng, 7200);
+        for (size_t t = 0; t < TASKS; t++)
+            lengths[f][t] = (1 + htc_rng_below(&rng, 600)) * HTC_SECOND;
+        flows[f] = (htc_sim_provision_flow){ .size = sizeof *flows, .arrival = at * HTC_SECOND, .length = lengths[f], .tasks = TASKS, .edges = edges + 2, .n_edges = 2 * (TASKS - 2) };
+    }
+}
+
 typedef struct trial {
     const char                  *name;
     const htc_provision_policy  *policy;
@@ -87,6 +111,7 @@ typedef struct trial {
     size_t                       tres;
     uint64_t                     capacity;
     htc_ns                       period, jitter;
+    int                          flows, delay; /* flows: the last environment has workflows */
 } trial;
 
 typedef struct course {
@@ -106,11 +131,19 @@ static htc_status run(const trial *t, uint64_t seed, int exactly, course *c, htc
     htc_provision_options           book[TRES];
     htc_sim_provision_environment   tre[TRES];
     htc_sim_provision_exact_options costs = { .size = sizeof costs, .seed = seed, .jitter_ns = t->jitter };
-    htc_sim_provision_options       o = { .size = sizeof o, .capacity = t->capacity, .granter = t->granter, .environments = tre, .n_environments = t->tres };
+    htc_sim_provision_options       o = { .size = sizeof o, .capacity = t->capacity, .granter = t->granter, .setup_delay = t->delay > 0, .environments = tre, .n_environments = t->tres };
     for (size_t i = 0; i < t->tres; i++) {
         draw_jobs(jobs[i], 10 * seed + i, 48);
         book[i] = (htc_provision_options){ .size = sizeof *book, .policy = t->policy, .initial = 20, .phase_ns = phase_of(seed) };
         tre[i] = (htc_sim_provision_environment){ .size = sizeof *tre, .book = &book[i], .fit = t->fit, .priority = (int32_t)(i % 2), .weight = i + 1, .period_ns = t->period, .jobs = jobs[i], .n_jobs = JOBS };
+    }
+    if (t->flows) {
+        draw_flows(seed);
+        tre[t->tres - 1].jobs = NULL;
+        tre[t->tres - 1].n_jobs = 0;
+        tre[t->tres - 1].flows = flows;
+        tre[t->tres - 1].n_flows = FLOWS;
+        book[t->tres - 1].initial = 10;
     }
     *c = (course){ .report = { .size = sizeof c->report } };
     *e = (htc_error){ 0 };
@@ -229,6 +262,9 @@ int main(void)
         { .name = "three, partial, perlease", .policy = perlease, .granter = partial, .tres = 3, .capacity = 700 },
         { .name = "three, until an hour", .policy = paper, .granter = partial, .tres = 3, .capacity = 700, .period = 20 * HOUR },
         { .name = "three, jitter", .policy = perlease, .granter = partial, .tres = 3, .capacity = 700, .jitter = 100 * HTC_US },
+        { .name = "workflows", .policy = paper, .tres = 1, .capacity = 400, .flows = 1 },
+        { .name = "three, with workflows", .policy = perlease, .tres = 3, .capacity = 700, .flows = 1 },
+        { .name = "three, setup takes time", .policy = paper, .tres = 3, .capacity = 1300, .delay = 1 },
         { .name = "three, own policies", .policy = &hoard, .granter = &portions, .tres = 3, .capacity = 700 },
     };
     printf("the model beside environments and a provider that speak by messages:\n");

@@ -164,14 +164,11 @@ static int open_engine(dsp_study *d, const settings *s, uint64_t seed, htc_error
         return settings_refuse(error, HTC_ECONFIG, "provider.system: the exact engine has dsp alone", "set provider.system to dsp, or leave out sim.engine");
     if (o->shared)
         return settings_refuse(error, HTC_ECONFIG, "provider.shared: the exact engine does not lend nodes", "set provider.shared to off, or leave out sim.engine");
-    if (o->setup_delay)
-        return settings_refuse(error, HTC_ECONFIG, "provider.setup_delay: in the exact engine a node is used at once", "set provider.setup_delay to off, or leave out sim.engine");
     for (size_t i = 0; i < o->n_environments; i++) {
-        int flows = d->environment[i].flows || d->environment[i].next_flow;
-        if (!flows && d->book[i].scan_ns > answer)
+        if (d->book[i].scan_ns > answer)
             continue;
-        settings_refuse(error, HTC_ECONFIG, "", flows ? "give it jobs, set its enabled to off, or leave out sim.engine" : "raise it, or lower exact.latency");
-        snprintf(error->text, sizeof error->text, flows ? "tre.%s.flow: the exact engine has no workflows" : "tre.%s.scan: an answer of the provider takes as long", d->work[i].name);
+        settings_refuse(error, HTC_ECONFIG, "", "raise it, or lower exact.latency");
+        snprintf(error->text, sizeof error->text, "tre.%s.scan: an answer of the provider takes as long", d->work[i].name);
         return 0;
     }
     return 1;

@@ -124,8 +124,8 @@ static htc_status read_options(exact *x, const htc_sim_provision_options *in, co
         return htc__exact_refuse(x, HTC_EINVAL, "a message takes more than an hour");
     if (o->n_environments > HTC_SIM_PROVISION_EXACT_ENVIRONMENTS_MAX)
         return htc__exact_refuse(x, HTC_ETOOBIG, "the exact engine has at most %u environments", HTC_SIM_PROVISION_EXACT_ENVIRONMENTS_MAX);
-    if (o->system != HTC_SIM_PROVISION_DSP || o->shared || o->setup_delay || o->resume || o->checkpoint)
-        return htc__exact_refuse(x, HTC_EUNSUPPORTED, "the exact engine has the system DSP alone, without shared nodes, a delay for setup, or checkpoints");
+    if (o->system != HTC_SIM_PROVISION_DSP || o->shared || o->resume || o->checkpoint)
+        return htc__exact_refuse(x, HTC_EUNSUPPORTED, "the exact engine has the system DSP alone, without shared nodes or checkpoints");
     return HTC_OK;
 }
 
@@ -198,7 +198,8 @@ static htc_status open_exact(exact *x)
     x->begin = HTC_NEVER;
     x->first_start = HTC_NEVER;
     x->options.granter = htc__asked_granter(&x->asked_grant, x->options.granter, x->answer);
-    x->first_fit = (htc_fit_policy){ .size = sizeof x->first_fit, .promise = HTC_FIT_PROMISE_NOTHING };
+    for (uint32_t flows = 0; flows < 2; flows++)
+        x->policies[flows] = (htc_fit_policy){ .size = sizeof *x->policies, .promise = flows ? HTC_FIT_PROMISE_ORDER : HTC_FIT_PROMISE_NOTHING };
     x->n = x->live = x->options.n_environments;
     x->tre = htc__alloc(&x->env, x->n * sizeof *x->tre);
     x->numbers = htc__alloc(&x->env, 3 * x->n * sizeof *x->numbers);
@@ -325,7 +326,7 @@ static htc_sim_provision_result result_of(const exact_tre *e)
 static const char *wrong_with(const exact_tre *e)
 {
     exact_sum paid = (exact_sum)e->units * e->unit;
-    if (e->submitted != e->completed + e->refused + e->left_running + e->left_waiting)
+    if (e->submitted != e->completed + e->refused + e->left_running + e->left_waiting + e->left_blocked)
         return "submitted jobs are neither completed nor left";
     if (e->busy_ns + e->cut_ns != e->started_ns)
         return "node time is not the sum of the jobs";

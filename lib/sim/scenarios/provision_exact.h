@@ -3,6 +3,7 @@
 #ifndef HTC_SIM_SCENARIOS_PROVISION_EXACT_H
 #define HTC_SIM_SCENARIOS_PROVISION_EXACT_H
 
+#include "htcsched/dag.h"
 #include "htcsched/sim.h"
 #include "htcsched/sim_provision.h"
 #include "sim/models/asked.h"
@@ -24,8 +25,24 @@ typedef struct exact_job {
     htc_ns   at; /* of its arrival, if it waits, else of its start */
     htc_ns   length, ends;
     uint32_t nodes, state;
-    size_t   next; /* of the free ones */
+    uint32_t flow, task; /* flow EXACT_NONE: a job */
+    size_t   next;       /* of the free ones */
 } exact_job;
+
+#define EXACT_NONE UINT32_MAX
+
+/* A workflow that is under way. */
+typedef struct exact_flow {
+    htc_dag *dag; /* NULL: the place is free */
+    htc_ns  *length; /* of each task */
+    uint32_t tasks, done;
+} exact_flow;
+
+/* Nodes that are being set up. */
+typedef struct exact_setting {
+    uint64_t nodes;
+    htc_ns   at; /* when they can be used */
+} exact_setting;
 
 typedef struct exact exact;
 
@@ -48,16 +65,26 @@ typedef struct exact_tre {
     size_t                        jobs, jobs_cap, free_job; /* jobs: places that were ever used */
     size_t                       *ends; /* those that run, a heap by their end */
     size_t                        running, ends_cap;
-    /* its workload: what arrives next */
-    htc_sim_provision_job next;
-    uint32_t              to_come;
-    size_t                taken;
-    htc_ns                before; /* arrival of the one before */
+    /* its workload: what arrives next, a job or a workflow, at before */
+    htc_sim_provision_job  next;
+    htc_sim_provision_flow next_flow;
+    uint32_t               has_flows, to_come;
+    size_t                 taken;
+    htc_ns                 before;
+    exact_flow            *flow;
+    size_t                 flows, flows_cap;
+    uint64_t              *done; /* flow << 32 | task: tasks that have ended at this moment are told to the graphs in order */
+    size_t                *done_order;
+    size_t                 dones, dones_cap, order_cap;
+    /* nodes that are being set up, first in, first out; of these, cancelled ones have gone back */
+    exact_setting *setting;
+    size_t         settings, settings_cap;
+    uint64_t       settling, cancelled;
     /* what it holds, and what became of it */
     uint64_t  held, busy, waiting;
     htc_ns    then; /* held and busy are accounted up to here */
     exact_sum held_ns, busy_ns, started_ns, cut_ns, wait_ns;
-    uint64_t  submitted, completed, refused, started, left_waiting, left_running;
+    uint64_t  submitted, completed, refused, started, left_waiting, left_running, left_blocked;
     htc_ns    first, last; /* HTC_NEVER: never */
     uint64_t  peak, busy_peak, units, granted, returned, requests, rejected;
     htc_ns    setup_ns;
@@ -94,7 +121,7 @@ struct exact {
     htc_ns                          begin; /* HTC_NEVER: not known yet */
     uint64_t                       *numbers; /* for samples: three for each environment */
     asked_granter                   asked_grant;
-    htc_fit_policy                  first_fit;
+    htc_fit_policy                  policies[2]; /* of jobs, of workflows */
     htc_error                       why; /* of the first failure */
     char                            answer[ASKED_TEXT];
     /* of all environments */
@@ -121,6 +148,15 @@ htc_status htc__exact_tre_open(exact *x, size_t i);
 void       htc__exact_tre_close(exact_tre *e);
 void       htc__exact_tre_account(exact_tre *e);
 void       htc__exact_tre_verify(exact_tre *e);
+void       htc__exact_tre_queue(exact_tre *e, const htc_sim_provision_job *in, uint32_t flow, uint32_t task); /* a job, or a task that is ready */
+
+/* provision_exact_flow.c */
+int      htc__exact_flow_next(exact_tre *e);    /* 1: next_flow is one */
+uint64_t htc__exact_flow_arrives(exact_tre *e); /* its tasks */
+void     htc__exact_flow_done(exact_tre *e, uint32_t flow, uint32_t task);
+void     htc__exact_flow_tell(exact_tre *e);    /* the graphs of what has ended at this moment */
+uint64_t htc__exact_flow_blocked(const exact_tre *e); /* tasks that are in no queue yet */
+void     htc__exact_flow_close(exact_tre *e);
 
 /* provision_exact_provider.c */
 extern const htc_machine_ops htc__exact_provider_ops;

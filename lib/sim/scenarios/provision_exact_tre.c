@@ -1,6 +1,7 @@
 /* Dynamic service provision, message by message: a runtime environment. When nodes are asked for and returned is decided by htc_provision_scan and htc_provision_check,
  * which job starts by htc_fit_next; what it asks for and gives back it tells the provider. */
 #include <assert.h>
+#include <string.h>
 
 #include "core/fault.h"
 #include "core/order.h"
@@ -31,7 +32,8 @@ void htc__exact_tre_account(exact_tre *e)
     e->then = e->x->changed = now;
 }
 
-static void set_up(exact_tre *e, uint32_t assign, uint64_t nodes)
+/* How long it takes until one of them can be used. */
+static htc_ns set_up(exact_tre *e, uint32_t assign, uint64_t nodes)
 {
     htc_provision_change change = { 0 };
     htc_status           status = htc_provision_set_up(e->x->options.setup, assign, nodes, &change);
@@ -39,9 +41,10 @@ static void set_up(exact_tre *e, uint32_t assign, uint64_t nodes)
         htc__exact_fail(e->x, status, "the setup policy cannot be used");
     e->setup_ns = later(e->setup_ns, change.total_ns);
     *(assign ? &e->granted : &e->returned) += nodes;
+    return e->x->options.setup_delay ? change.node_ns : 0;
 }
 
-static void hold(exact_tre *e, uint64_t nodes)
+static htc_ns hold(exact_tre *e, uint64_t nodes)
 {
     exact *x = e->x;
     htc__exact_tre_account(e);
@@ -49,7 +52,7 @@ static void hold(exact_tre *e, uint64_t nodes)
     e->peak = e->held > e->peak ? e->held : e->peak;
     x->held += nodes;
     x->peak = x->held > x->peak ? x->held : x->peak;
-    set_up(e, 1, nodes);
+    return set_up(e, 1, nodes);
 }
 
 static htc_status release(exact_tre *e, htc_output *out, uint64_t nodes)
@@ -58,11 +61,55 @@ static htc_status release(exact_tre *e, htc_output *out, uint64_t nodes)
     assert(nodes <= e->held);
     e->held -= nodes;
     e->x->held -= nodes;
-    set_up(e, 0, nodes);
+    (void)set_up(e, 0, nodes);
     if (HTC__BROKEN(release_untold))
         return HTC_OK;
     htc__exact_transit(e->x, nodes, 0);
     return htc__exact_say(e->x, out, PEER, EXACT_RELEASE, e, nodes);
+}
+
+/* Granted: usable now, or when they are set up. */
+static htc_status take_over(exact_tre *e, uint64_t nodes, htc_ns delay)
+{
+    htc_ns now = htc__exact_now(e->x);
+    if (!delay)
+        return htc_fit_add_nodes(e->fit, now, (uint32_t)nodes);
+    if (e->settings == e->settings_cap) {
+        size_t         cap = e->settings_cap ? 2 * e->settings_cap : 16;
+        exact_setting *grown = htc__resize_raw(&e->x->env, e->setting, e->settings_cap * sizeof *grown, cap * sizeof *grown);
+        if (!grown)
+            return HTC_ENOMEM;
+        e->setting = grown;
+        e->settings_cap = cap;
+    }
+    e->setting[e->settings++] = (exact_setting){ nodes, later(now, delay) };
+    e->settling += nodes;
+    return HTC_OK;
+}
+
+static void first_are_set_up(exact_tre *e)
+{
+    uint64_t nodes = e->setting[0].nodes, gone = nodes < e->cancelled ? nodes : e->cancelled;
+    memmove(e->setting, e->setting + 1, --e->settings * sizeof *e->setting);
+    e->settling -= nodes;
+    e->cancelled -= gone;
+    htc_status status = nodes > gone ? htc_fit_add_nodes(e->fit, htc__exact_now(e->x), (uint32_t)(nodes - gone)) : HTC_OK;
+    e->x->changed = htc__exact_now(e->x);
+    if (status != HTC_OK)
+        htc__exact_fail(e->x, status, "%llu nodes could not be added", (unsigned long long)(nodes - gone));
+}
+
+/* Idle nodes go back, and if these are too few, such as are being set up. */
+static htc_status give_back(exact_tre *e, uint64_t nodes)
+{
+    htc_fit_counts c;
+    htc_fit_count(e->fit, &c);
+    uint64_t   idle = nodes < c.free ? nodes : c.free;
+    htc_status status = idle ? htc_fit_remove_nodes(e->fit, htc__exact_now(e->x), (uint32_t)idle) : HTC_OK;
+    if (status == HTC_OK && nodes - idle > e->settling - e->cancelled)
+        status = HTC_EINTERNAL;
+    e->cancelled += nodes - idle;
+    return status;
 }
 
 /* ---- jobs that wait and run ---- */
@@ -120,7 +167,9 @@ static void start(exact_tre *e, size_t j)
     htc__exact_tre_account(e);
     e->wait_ns += now - job->at;
     e->started_ns += (exact_sum)job->nodes * job->length;
-    *job = (exact_job){ .at = now, .length = job->length, .ends = later(now, job->length), .nodes = job->nodes, .state = EXACT_RUNNING };
+    job->at = now;
+    job->ends = later(now, job->length);
+    job->state = EXACT_RUNNING;
     e->busy += job->nodes;
     e->busy_peak = e->busy > e->busy_peak ? e->busy : e->busy_peak;
     x->busy += job->nodes;
@@ -154,6 +203,8 @@ static void end_first(exact_tre *e)
     e->last = x->last_end = e->then;
     e->ends[0] = e->ends[--e->running];
     htc__order_sink(e->ends, e->running, 0, ends_before, e->job);
+    if (e->job[j].flow != EXACT_NONE)
+        htc__exact_flow_done(e, e->job[j].flow, e->job[j].task);
     forget(e, j);
 }
 
@@ -171,7 +222,7 @@ static void start_jobs(exact_tre *e)
 
 /* ---- arrivals ---- */
 
-static void take_next(exact_tre *e)
+static int next_job(exact_tre *e)
 {
     htc_status status = e->taken < e->o.n_jobs ? HTC_OK : HTC_AGAIN;
     if (e->o.next_job) {
@@ -185,32 +236,47 @@ static void take_next(exact_tre *e)
     if (status != HTC_OK && status != HTC_AGAIN)
         htc__exact_fail(e->x, status, "job %zu of environment %u: %s", e->taken, e->number,
                         status != HTC_EINVAL ? htc_strerror(status) : e->next.nodes ? "it arrives before the one that came before it" : "it has no nodes");
-    e->before = e->next.arrival;
-    e->to_come = status == HTC_OK && (!e->o.period_ns || e->before < e->o.period_ns);
+    return status == HTC_OK;
+}
+
+static void take_next(exact_tre *e)
+{
+    int more = e->has_flows ? htc__exact_flow_next(e) : next_job(e);
+    e->before = more ? e->has_flows ? e->next_flow.arrival : e->next.arrival : 0;
+    e->to_come = more && (!e->o.period_ns || e->before < e->o.period_ns);
     e->taken += e->to_come;
     e->x->to_come += e->to_come;
 }
 
+void htc__exact_tre_queue(exact_tre *e, const htc_sim_provision_job *in, uint32_t flow, uint32_t task)
+{
+    htc_ns now = htc__exact_now(e->x);
+    size_t j = place(e);
+    if (j == SIZE_MAX)
+        return;
+    e->job[j] = (exact_job){ .at = now, .length = in->length, .nodes = in->nodes, .state = EXACT_WAITING, .flow = flow, .task = task };
+    e->waiting++;
+    htc_status status = htc_fit_submit(e->fit, now, &(htc_fit_job){ .id = j, .estimate = in->estimate ? in->estimate : HTC_NEVER, .nodes = in->nodes, .priority = in->priority });
+    if (status != HTC_OK)
+        htc__exact_fail(e->x, status, "a job could not be submitted: %s", htc_strerror(status));
+}
+
 static void arrive(exact_tre *e)
 {
-    const htc_sim_provision_job *in = &e->next;
-    htc_ns                       now = htc__exact_now(e->x);
+    htc_ns now = htc__exact_now(e->x);
     e->first = e->first < now ? e->first : now;
-    e->submitted++;
     e->x->to_come--;
-    if (in->nodes > e->x->options.capacity) {
-        e->refused++;
+    if (e->has_flows) {
+        e->submitted += htc__exact_flow_arrives(e);
     } else {
-        size_t j = place(e);
-        if (j == SIZE_MAX)
-            return;
-        e->job[j] = (exact_job){ .at = now, .length = in->length, .nodes = in->nodes, .state = EXACT_WAITING };
-        e->waiting++;
-        htc_status status = htc_fit_submit(e->fit, now, &(htc_fit_job){ .id = j, .estimate = in->estimate ? in->estimate : HTC_NEVER, .nodes = in->nodes, .priority = in->priority });
-        if (status != HTC_OK)
-            htc__exact_fail(e->x, status, "a job could not be submitted: %s", htc_strerror(status));
+        e->submitted++;
+        if (e->next.nodes > e->x->options.capacity)
+            e->refused++;
+        else
+            htc__exact_tre_queue(e, &e->next, EXACT_NONE, 0);
     }
-    take_next(e);
+    if (good(e))
+        take_next(e);
 }
 
 /* ---- leases ---- */
@@ -237,7 +303,7 @@ static htc_status look_at_leases(exact_tre *e, htc_output *out)
     htc_ns               now = htc__exact_now(e->x);
     htc_status           status = htc_provision_check(e->book, now, &d, &order);
     if (status == HTC_OK)
-        status = htc_fit_remove_nodes(e->fit, now, (uint32_t)order.nodes);
+        status = give_back(e, order.nodes);
     if (status == HTC_OK)
         return release(e, out, order.nodes);
     if (status != HTC_AGAIN)
@@ -280,6 +346,7 @@ static void leave_jobs(exact_tre *e)
     }
     e->left_waiting = e->waiting;
     e->left_running = e->running;
+    e->left_blocked = htc__exact_flow_blocked(e);
 }
 
 static void close_book(exact_tre *e)
@@ -314,6 +381,7 @@ static htc_status end(exact_tre *e, htc_output *out)
     x->busy -= e->busy;
     e->to_come = 0;
     e->busy = e->waiting = e->running = 0;
+    e->settings = 0;
     htc_fit_destroy(e->fit);
     e->fit = NULL;
     return e->held ? release(e, out, e->held) : HTC_OK;
@@ -328,7 +396,7 @@ static int is_hopeless(const exact_tre *e)
 
 static int is_over(const exact_tre *e)
 {
-    return e->o.period_ns ? htc__exact_now(e->x) >= e->o.period_ns : !e->to_come && e->completed + e->refused == e->submitted;
+    return !e->o.period_ns && !e->to_come && e->completed + e->refused == e->submitted;
 }
 
 /* ---- the machine ---- */
@@ -342,7 +410,7 @@ static void begin(exact_tre *e)
     take_next(e);
 }
 
-/* All that is due, in the order of the model: ends of jobs, arrivals, the end of the environment, the scheduler, the queue, the leases. look: the queue has been looked
+/* All that is due, in the order of the model: ends of jobs, the end of the environment, arrivals, the scheduler, the queue, the leases. look: the queue has been looked
  * at before, and its request is answered, or this moment has passed without an answer. */
 static htc_status go_on(exact_tre *e, htc_output *out, int look)
 {
@@ -351,8 +419,14 @@ static htc_status go_on(exact_tre *e, htc_output *out, int look)
         begin(e);
     while (good(e) && e->running && e->job[e->ends[0]].ends <= now)
         end_first(e);
-    while (good(e) && e->to_come && e->next.arrival <= now)
+    while (good(e) && e->settings && e->setting[0].at <= now)
+        first_are_set_up(e);
+    if (good(e) && e->o.period_ns && now >= e->o.period_ns)
+        return end(e, out);
+    while (good(e) && e->to_come && e->before <= now)
         arrive(e);
+    if (good(e))
+        htc__exact_flow_tell(e);
     if (good(e) && is_over(e))
         return end(e, out);
     if (good(e))
@@ -373,6 +447,7 @@ static htc_status answered(exact_tre *e, htc_output *out, htc_bytes body, int *l
     htc_provision_request q;
     uint32_t              type;
     exact                *x = e->x;
+    htc_ns                delay = 0;
     if (!htc__exact_hear(x, body, &type, &q))
         return HTC_OK;
     if (type != EXACT_ANSWER || q.id != e->number || !e->asking) {
@@ -383,7 +458,7 @@ static htc_status answered(exact_tre *e, htc_output *out, htc_bytes body, int *l
     x->asking--;
     htc__exact_transit(x, 0, q.nodes);
     if (q.nodes)
-        hold(e, q.nodes);
+        delay = hold(e, q.nodes);
     if (x->begin == HTC_NEVER)
         x->ready++;
     if (e->ended && q.nodes && !HTC__BROKEN(late_nodes_kept)) /* too late */
@@ -393,7 +468,7 @@ static htc_status answered(exact_tre *e, htc_output *out, htc_bytes body, int *l
     htc_status status = htc_provision_granted(e->book, htc__exact_now(x), q.nodes);
     e->starved |= status == HTC_AGAIN;
     if (status >= HTC_OK && q.nodes)
-        status = htc_fit_add_nodes(e->fit, htc__exact_now(x), (uint32_t)q.nodes);
+        status = take_over(e, q.nodes, delay);
     if (status < HTC_OK)
         htc__exact_fail(x, status, "a grant answers: %s", htc_strerror(status));
     *look = 1;
@@ -434,8 +509,10 @@ static htc_ns deadline(const void *self)
         at = htc_provision_deadline(e->book);
     if (e->running && e->job[e->ends[0]].ends < at)
         at = e->job[e->ends[0]].ends;
-    if (e->to_come && e->next.arrival < at)
-        at = e->next.arrival;
+    if (e->settings && e->setting[0].at < at)
+        at = e->setting[0].at;
+    if (e->to_come && e->before < at)
+        at = e->before;
     if (e->o.period_ns && e->o.period_ns < at)
         at = e->o.period_ns;
     return later(x->begin, at);
@@ -453,10 +530,10 @@ void htc__exact_tre_verify(exact_tre *e)
     if (!e->begun || e->ended || !good(e))
         return;
     htc_fit_count(e->fit, &c);
-    if (htc_provision_usage_at(e->book, htc__exact_now(x), &u) != HTC_OK || u.owned != e->held || c.nodes != e->held || c.busy != e->busy || e->busy > e->held)
+    if (htc_provision_usage_at(e->book, htc__exact_now(x), &u) != HTC_OK || u.owned != e->held || c.nodes + e->settling - e->cancelled != e->held || c.busy != e->busy || e->busy > e->held)
         htc__exact_fail(x, HTC_EINTERNAL, "nodes are not conserved: %llu are held, %llu in the book, %u in the scheduler, %u busy, and jobs run on %llu", (unsigned long long)e->held,
                         (unsigned long long)u.owned, c.nodes, c.busy, (unsigned long long)e->busy);
-    if (c.waiting != e->waiting || c.running != e->running || e->submitted != e->completed + e->refused + e->waiting + e->running)
+    if (c.waiting != e->waiting || c.running != e->running || e->submitted != e->completed + e->refused + e->waiting + e->running + htc__exact_flow_blocked(e))
         htc__exact_fail(x, HTC_EINTERNAL, "jobs are not conserved: %llu were submitted, %llu have ended, %llu wait and %zu run", (unsigned long long)e->submitted,
                         (unsigned long long)e->completed, (unsigned long long)e->waiting, e->running);
 }
@@ -471,9 +548,8 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
     htc_status                     status = htc__options_at(o, sizeof *o, x->options.environments, i, offsetof(htc_sim_provision_environment, next_job));
     if (status == HTC_OK && o->book)
         status = htc__options_copy(&e->book_options, sizeof e->book_options, o->book, o->book->size, sizeof(size_t));
-    if (status == HTC_OK && (o->flows || o->next_flow))
-        return htc__exact_refuse(x, HTC_EUNSUPPORTED, "environment %zu has workflows, and the exact engine runs jobs", i);
-    if (status == HTC_OK && ((o->jobs && o->next_job) || (o->n_jobs && !o->jobs) || o->period_ns == HTC_NEVER))
+    if (status == HTC_OK && ((o->jobs != NULL) + (o->next_job != NULL) + (o->flows != NULL) + (o->next_flow != NULL) > 1 || (o->n_jobs && !o->jobs) || (o->n_flows && !o->flows) ||
+                             o->period_ns == HTC_NEVER))
         status = HTC_EINVAL;
     if (status != HTC_OK)
         return htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, status == HTC_EINVAL ? "a number is out of range, or there is more than one workload" : htc_strerror(status));
@@ -482,8 +558,9 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
     e->first = e->last = HTC_NEVER;
     e->free_job = SIZE_MAX;
     e->book_options.size = sizeof e->book_options;
-    e->book_options.kind = HTC_PROVISION_HTC;
-    e->book_options.scan_ns = e->book_options.scan_ns ? e->book_options.scan_ns : 60 * HTC_SECOND;
+    e->has_flows = o->flows || o->next_flow;
+    e->book_options.kind = e->has_flows ? HTC_PROVISION_MTC : HTC_PROVISION_HTC;
+    e->book_options.scan_ns = e->book_options.scan_ns ? e->book_options.scan_ns : (e->has_flows ? 3 : 60) * HTC_SECOND;
     e->unit = e->book_options.unit_ns ? e->book_options.unit_ns : 3600 * HTC_SECOND;
     if (e->book_options.scan_ns <= 2 * (x->costs.latency_ns + x->costs.jitter_ns) + x->costs.gather_ns)
         return htc__exact_refuse(x, HTC_EINVAL, "environment %zu looks at its queue every %.6g s, and an answer of the provider takes up to %.6g s", i, (double)e->book_options.scan_ns / 1e9,
@@ -498,7 +575,7 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
     if (status != HTC_OK)
         return htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, status == HTC_EINVAL ? "a number of its book is out of range" : htc_strerror(status));
     e->initial = u.owned;
-    status = htc_fit_create(&x->env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = htc__asked_fit(&e->asked_order, o->fit ? o->fit : &x->first_fit, x->answer),
+    status = htc_fit_create(&x->env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = htc__asked_fit(&e->asked_order, o->fit ? o->fit : &x->policies[e->has_flows], x->answer),
                                                          .jobs_max = x->options.active_max, .nodes = (uint32_t)e->initial },
                             &e->fit);
     return status == HTC_OK ? HTC_OK : htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, htc_strerror(status));
@@ -512,4 +589,6 @@ void htc__exact_tre_close(exact_tre *e)
     htc_fit_destroy(e->fit);
     htc__free(&e->x->env, e->job, e->jobs_cap * sizeof *e->job);
     htc__free(&e->x->env, e->ends, e->ends_cap * sizeof *e->ends);
+    htc__free(&e->x->env, e->setting, e->settings_cap * sizeof *e->setting);
+    htc__exact_flow_close(e);
 }
