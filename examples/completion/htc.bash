@@ -105,7 +105,7 @@ _htc()
     status) options="--watch --limit --state $filter" words="last all" ;;
     tasks) options="--state --failed --limit $filter" words="last" ;;
     logs) options="--follow --stderr --failed --state $filter" words="last" ;;
-    fetch) options="--to --tar --output --error --failed --state $filter" words="last" ;;
+    fetch) options="--wait --to --tar --output --error --failed --state $filter" words="last" ;;
     drain) options="--node --reason" ;;
     resume) options="--node" ;;
     wait) options="--timeout" words="last all" ;;
