@@ -29,7 +29,7 @@ static void chunk_record(htc_bytes bytes)
 static void hold_write(htc_buf *b, const hold_found *f)
 {
     htc_buf_init(b, NULL, 0);
-    htc__gw_hold_write(b, f->n, f->agents, f->devices, &f->need);
+    htc__gw_hold_write(b, f->n, f->agents, f->devices, f->memory, &f->need);
 }
 
 /* Its key names the attempt: the first 44 bytes. */

@@ -576,6 +576,44 @@ Test(gateway_gangs, devices_of_a_member_that_ends_late_outlive_the_gateway)
     books_are_right();
 }
 
+/* Of all three sites. */
+static uint64_t reserved(uint32_t p)
+{
+    json_t  *answer = rig_ask(&r, p, "{\"op\":\"agents\"}"), *s;
+    uint64_t n = 0;
+    size_t   i;
+    json_array_foreach(json_object_get(answer, "sites"), i, s)
+    n += (uint64_t)json_integer_value(json_object_get(s, "memory_reserved"));
+    json_decref(answer);
+    return n;
+}
+
+/* As its devices: each member's task has 8 GiB. */
+Test(gateway_gangs, memory_of_a_member_is_reserved_until_it_has_ended)
+{
+    uint32_t p = operator_peer(), leads;
+    begin_hands();
+    uint64_t job = submit(p, "olga", WIDE(4, 2, 1));
+    for (int i = 0; i < 60 && parts_of(job, &leads) < 2; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(u32, parts_of(job, &leads), 2));
+    cr_expect(eq(u64, reserved(p), UINT64_C(16) << 30));
+    gang_hand *member = member_hand(1);
+    ends_late = 1;
+    end_of_all_tasks();
+    for (int i = 0; i < 4; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, job, "done"), 1));
+    cr_expect(eq(u64, reserved(p), UINT64_C(8) << 30), "the member's processes run");
+    p = (rig_kill(&r), rig_start(&r), operator_peer());
+    cr_expect(reserved(p) >= UINT64_C(8) << 30, "they may still");
+    books_are_right();
+    member->n_held = 0;
+    come_back();
+    cr_expect(eq(u64, reserved(p), 0));
+    books_are_right();
+}
+
 /* That an agent does not have an attempt whose grant may still be on its way does not say that it has ended. */
 Test(gateway_gangs, a_heartbeat_from_before_the_grant_gives_no_devices_back)
 {

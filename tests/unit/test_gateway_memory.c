@@ -227,3 +227,149 @@ Test(gateway_memory, counts_what_runs_after_a_restart)
     cr_assert(eq(u32, pull(&small, &more), HTC_GRANT_TASKS));
     cr_expect(eq(u64, more.job, 2));
 }
+
+static uint64_t reserved(uint32_t p)
+{
+    htc_gateway_books b = { .size = sizeof b };
+    json_t           *answer = rig_ask(&r, p, "{\"op\":\"agents\"}");
+    uint64_t          n = (uint64_t)json_integer_value(json_object_get(json_array_get(json_object_get(answer, "sites"), 0), "memory_reserved"));
+    json_decref(answer);
+    cr_expect(eq(int, htc_gateway_audit(r.gateway, 1, &b), HTC_OK));
+    cr_expect(eq(str, b.wrong, ""));
+    return n;
+}
+
+/* Two tasks of 5 GiB, of which one runs; its agent is silent, and is lost. */
+static hand lose_one_of_five(htc_attempt *at)
+{
+    uint32_t p = operator_peer();
+    submit_large(p, "olga", SWEEP(2), 5 * GIB);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, at), HTC_GRANT_TASKS));
+    rig_pass(&r, 31 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, at->job, "waiting"), 2), "it is lost");
+    cr_expect(eq(u64, reserved(p), 5 * GIB), "its process may run");
+    cr_expect(eq(sz, r.n_launched, 1));
+    return h;
+}
+
+static uint32_t start_again(void)
+{
+    rig_kill(&r);
+    rig_start(&r);
+    return operator_peer();
+}
+
+/* Its processes may run on when the next gateway begins, and the one after that: what they may use is nobody else's. */
+Test(gateway_memory, of_a_lost_agent_stays_reserved_for_the_next_gateway)
+{
+    htc_attempt at;
+    hand        h = lose_one_of_five(&at);
+    for (int i = 0; i < 3; i++) {
+        uint32_t p = start_again();
+        rig_pass(&r, 100 * HTC_MS);
+        cr_expect(eq(u64, reserved(p), 5 * GIB), "start %d", i);
+        cr_expect(eq(sz, r.n_launched, 1), "nothing more fits");
+    }
+    process_ended(h.id);
+    cr_expect(eq(u64, reserved(operator_peer()), 0));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_expect(eq(sz, r.n_launched, 2), "for the next one");
+    cr_expect(eq(u64, reserved(start_again()), 0), "nothing is left of it");
+}
+
+/* Likewise until its agent is back and does not have it. */
+Test(gateway_memory, of_a_lost_agent_is_free_when_it_is_back_without_the_task)
+{
+    htc_attempt at, next;
+    hand        h = lose_one_of_five(&at);
+    uint32_t    p = start_again();
+    cr_expect(eq(u64, reserved(p), 5 * GIB));
+    h = hello(h.id); /* with nothing in its hands */
+    cr_assert(eq(int, welcome_of(&h), HTC_OK));
+    cr_expect(eq(u64, reserved(p), 0));
+    cr_assert(eq(u32, pull(&h, &next), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, reserved(p), 5 * GIB));
+    p = start_again();
+    cr_expect(eq(u64, reserved(p), 5 * GIB), "of that one alone");
+}
+
+static void with_another(htc_gateway_options *o)
+{
+    o->lease_ns = 2 * HTC_SECOND;
+    o->name = "head1";
+    o->address = "10.0.0.1:7420";
+}
+
+static hand back_with(uint64_t agent, const htc_attempt *at)
+{
+    hand            h = { .id = agent, .peer = rig_open(&r, RIG_UID, HTC_WIRE_ROLE_AGENT) };
+    htc_agent_hello m = { .agent = agent, .slots = 1, .cores = 4, .node = "node1", .held = { .count = 1, .held = { { *at, HTC_HELD_RUNNING } } } };
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_agent_hello_write(&b, &m);
+    rig_say(&r, h.peer, &b);
+    htc_buf_free(&b);
+    return h;
+}
+
+static void process_stops(uint64_t agent)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, agent);
+    rig_put_handle(&b, agent);
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_EVENT, .op = HTC_EVENT_AGENT_STOPPED, .body = htc_buf_bytes(&b) });
+    htc_buf_free(&b);
+}
+
+/* The gateway is killed after each message that the loss of an agent takes: 1, it was not the last one. Whatever is written, the memory is reserved, once. */
+static int killed_while_it_is_lost(int n)
+{
+    htc_attempt at;
+    submit_large(operator_peer(), "olga", SWEEP(2), 5 * GIB);
+    rig_pass(&r, HTC_SECOND);
+    hand h = hello(r.launched[0].agent);
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    r.busy = 1;
+    process_stops(h.id);
+    for (int i = 0; i < n && r.posts; i++)
+        take_post();
+    int more = r.posts != NULL;
+    kill_now();
+    r.busy = 0;
+    rig_run(&r);
+    rig_pass(&r, 3 * HTC_SECOND);
+    cr_expect(eq(u64, reserved(operator_peer()), 5 * GIB), "after %d messages", n);
+    cr_expect(eq(sz, r.n_launched, 1), "after %d messages: the other task does not fit", n);
+    h = back_with(h.id, &at);
+    if (report(&h, &at, HTC_OK) == HTC_OK)
+        cr_expect(eq(u64, reserved(operator_peer()), 0), "after %d messages: it was held, and has ended", n);
+    process_ended(h.id);
+    cr_expect(eq(u64, reserved(operator_peer()), 0), "after %d messages", n);
+    rig_pass(&r, HTC_SECOND);
+    rig_kill(&r);
+    rig_start(&r);
+    rig_pass(&r, 3 * HTC_SECOND);
+    cr_expect(eq(u64, reserved(operator_peer()), 0), "after %d messages: a record is left", n);
+    return more;
+}
+
+Test(gateway_memory, of_a_lost_agent_is_reserved_once_whenever_the_gateway_is_killed)
+{
+    for (int shared = 0, n = 0; shared < 2; n++) {
+        rig_kill(&r);
+        r.change = shared ? with_another : NULL;
+        rig_start(&r);
+        rig_pass(&r, HTC_SECOND);
+        if (!killed_while_it_is_lost(n)) {
+            cr_expect(n > (shared ? 2 : 0), "%d messages", n);
+            shared++;
+            n = -1;
+        }
+        end();
+        begin();
+    }
+}

@@ -353,16 +353,21 @@ void htc__gw_agent_adopt(htc_gateway *gw, agent *a)
 
 /* ---- the end of an agent ---- */
 
-/* What they reserved and took stays so until the process of the agent is gone. */
-static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
+/* What they reserved and took stays so until the process of the agent is gone: of memory, what as many of them as it has slots reserve at most. */
+static void lose_tasks(htc_gateway *gw, agent *a, int ended, const char *why)
 {
+    htc__gw_held_sort(a);
     while (a->n_held) {
-        htc_attempt at = a->held[a->n_held - 1].attempt;
-        uint64_t    leader = a->held[a->n_held - 1].member ? htc__gw_gang_leader(gw, &at) : a->id;
-        assert(a->n_held > 0);
-        a->held_slots -= a->held[--a->n_held].slots;
-        htc__gw_taken_owe(gw, a, a->held[a->n_held].taken);
-        htc__gw_task_lost(gw, &at, leader, why);
+        held     h = a->held[a->n_held - 1];
+        uint64_t leader = h.member ? htc__gw_gang_leader(gw, &h.attempt) : a->id;
+        a->held_slots -= h.slots;
+        if (--a->n_held >= a->n_slots)
+            h.memory = 0;
+        if (ended)
+            htc__gw_taken_end(gw, h.taken);
+        else
+            htc__gw_taken_owe(gw, a, &h, 1);
+        htc__gw_task_lost(gw, &h.attempt, leader, why);
     }
     htc_buf_clear(&a->last_grant);
     a->grant_pending = 0;
@@ -379,9 +384,8 @@ static void unbind(htc_gateway *gw, agent *a)
 
 void htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
 {
-    lose_tasks(gw, a, why);
+    lose_tasks(gw, a, 1, why);
     unbind(gw, a);
-    htc__gw_memory_reserve(gw, a);
     htc__gw_taken_settle(gw, a);
     htc__gw_agent_counts(gw, a, -1);
     htc__gw_slots_leave(gw, a);
@@ -428,7 +432,7 @@ void htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
                   "agent %llu of %s: %s -> it is lost, its tasks wait again, its process is ended",
                   (unsigned long long)a->id, a->user->name, why);
     uint32_t peer = a->peer;
-    lose_tasks(gw, a, why);
+    lose_tasks(gw, a, 0, why);
     set_state(gw, a, AGENT_LOST);
     set_reason(a, why);
     unbind(gw, a);

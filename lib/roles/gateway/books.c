@@ -106,13 +106,16 @@ static const char *wrong_count(const htc_gateway *gw)
         uint64_t      reserved = 0;
         for (a = gw->agents; a; a = a->hh.next) {
             uint64_t asked = 0;
+            uint32_t n = a->n_held;
             reserved += a->site == i ? a->memory : 0;
+            for (const task_hold *k = a->owed; k; k = k->next, n++)
+                asked += k->memory;
             for (uint32_t k = 0; k < a->n_held; k++) {
                 asked += a->held[k].memory;
                 if (a->held[k].memory > a->memory)
                     return "an agent holds a task that asks for more than it has reserved";
             }
-            if (a->state != AGENT_LOST && a->n_held <= a->n_slots && asked != a->memory)
+            if (n <= a->n_slots && asked != a->memory)
                 return "an agent has not reserved what its tasks ask for";
         }
         if (reserved != m->reserved)

@@ -243,6 +243,7 @@ typedef struct starting {
     char       nodes[HTC_TASK_NODES_MAX * 65];
     counted_need taking; /* of each member */
     task_hold   *holds[HTC_TASK_NODES_MAX];
+    uint64_t     memory[HTC_TASK_NODES_MAX];
     htc_grant  grant;
 } starting;
 
@@ -287,11 +288,11 @@ static htc_status grant_to(htc_gateway *gw, starting *s, uint32_t which, const h
     return HTC_OK;
 }
 
-static void note(htc_gateway *gw, chunk *c, const gang *g, const counted_need *taking)
+static void note(htc_gateway *gw, chunk *c, const gang *g, const uint64_t *bytes, const counted_need *taking)
 {
     htc_buf b;
     htc_buf_init(&b, &gw->env, 0);
-    htc__gw_hold_write(&b, g->n, g->agents, g->devices, taking);
+    htc__gw_hold_write(&b, g->n, g->agents, g->devices, bytes, taking);
     htc__gw_chunk_put(gw, c, htc__gw_key_taken(&g->attempt), &b);
     htc_buf_free(&b);
 }
@@ -312,6 +313,7 @@ static int start(htc_gateway *gw, starting *s, uint32_t n, job *j, chunk *c, uin
         const agent *b = s->list[s->members[i]];
         s->holds[i] = htc__gw_take(gw, b->site, &at, &s->taking);
         g->devices[g->n] = s->holds[i] ? s->holds[i]->devices : 0;
+        s->memory[i] = gw->sites[b->site].memory.total ? htc__site_needs(&gw->sites[b->site], named, w.part) : 0;
         g->agents[g->n++] = b->id;
         len += (size_t)snprintf(s->nodes + len, sizeof s->nodes - len, "%s%s", i ? " " : "", b->node[0] && !strchr(b->node, ' ') ? b->node : "localhost");
     }
@@ -320,7 +322,7 @@ static int start(htc_gateway *gw, starting *s, uint32_t n, job *j, chunk *c, uin
     its->attempt++;
     its->agent = leader->id;
     its->phase = HTC_HELD_WAITING;
-    note(gw, c, g, &s->taking);
+    note(gw, c, g, s->memory, &s->taking);
     for (uint32_t i = 0; i < n && status == HTC_OK; i++)
         status = grant_to(gw, s, i, t, j, c, &at, htc__site_needs(&gw->sites[s->list[s->members[i]]->site], named, w.part));
     if (status != HTC_OK) {

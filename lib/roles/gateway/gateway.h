@@ -744,6 +744,7 @@ held *htc__gw_agent_held(agent *a, const htc_attempt *at);
 int   htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves, uint32_t slots);
 void  htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at); /* it has ended */
 void  htc__gw_agent_disown(htc_gateway *gw, agent *a, const htc_attempt *at); /* it is to end: until then its agent owes what it has */
+void  htc__gw_held_sort(agent *a); /* the largest first, by memory */
 
 /* place.c */
 uint32_t htc__gw_job_allows(const job *j, size_t at);               /* tasks it may hand out there now; UINT32_MAX: any number */
@@ -764,7 +765,8 @@ void     htc__gw_job_needs(htc_gateway *gw, job *j);                     /* need
 uint64_t htc__site_needs(const site *s, uint64_t named, uint32_t slots); /* what a task with that figure reserves there */
 int      htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory, uint32_t slots); /* if not, the job waits for memory */
 int      htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots); /* may what it holds run in so many? */
-void     htc__gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds */
+int      htc__gw_memory_has(const htc_gateway *gw, const agent *a, uint64_t bytes); /* is there so much, whoever waits for it, beside what its others reserve? */
+void     htc__gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds, or owes */
 void     htc__gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to the user */
 void     htc__gw_memory_keep(htc_gateway *gw);                      /* room for those who have waited for long */
 void     htc__gw_job_handed(htc_gateway *gw, job *j, size_t at);

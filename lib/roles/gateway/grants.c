@@ -192,7 +192,10 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
         return LEASED_NOT_YET;
     }
     htc_attempt at = { j->id, index, c->tasks[offset].attempt + 1 };
+    uint64_t    reserving = htc__site_needs(&gw->sites[a->site], asked, slots);
     task_hold      *k = htc__gw_take(gw, a->site, &at, &taking);
+    if (k && gw->sites[a->site].memory.total)
+        k->memory = reserving;
     char        devices[3 * COUNTED_DEVICES_MAX];
     htc__counted_devices(k ? k->devices : 0, devices, sizeof devices);
     htc_task copy = *t;
@@ -236,7 +239,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
         j->started = gw->wall;
         htc__gw_job_dirty(gw, j, NULL);
     }
-    if (htc__gw_agent_hold(gw, a, &g->attempt, a->grant, htc__site_needs(&gw->sites[a->site], asked, slots), slots)) {
+    if (htc__gw_agent_hold(gw, a, &g->attempt, a->grant, reserving, slots)) {
         a->held[a->n_held - 1].taken = k;
         return LEASED;
     }

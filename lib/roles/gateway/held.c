@@ -1,5 +1,6 @@
 /* The attempts that an agent holds, as the gateway knows it: from the grant until they have ended, or are no longer that agent's. */
 #include <assert.h>
+#include <stdlib.h>
 
 #include "roles/gateway/gateway.h"
 
@@ -55,16 +56,30 @@ void htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
     htc__gw_taken_end(gw, k);
 }
 
-/* Its slots are its agent's to fill, one task after the other; its devices could be another agent's: not before its processes have ended. */
+/* Its slots are its agent's to fill, one task after the other; its devices and its memory could be another agent's: not before its processes have ended. */
 void htc__gw_agent_disown(htc_gateway *gw, agent *a, const htc_attempt *at)
 {
     held *h = htc__gw_agent_held(a, at);
     if (!h)
         return;
-    task_hold *k = h->taken;
-    if (k)
-        k->grant = h->grant;
+    held was = *h;
     h->taken = NULL;
     htc__gw_agent_unhold(gw, a, at);
-    htc__gw_taken_owe(gw, a, k);
+    htc__gw_taken_owe(gw, a, &was, 0);
+}
+
+static int by_memory(const void *x, const void *y)
+{
+    const held *a = x, *b = y;
+    if (a->memory != b->memory)
+        return a->memory > b->memory ? -1 : 1;
+    if (a->attempt.job != b->attempt.job)
+        return a->attempt.job < b->attempt.job ? -1 : 1;
+    return a->attempt.task < b->attempt.task ? -1 : a->attempt.task > b->attempt.task;
+}
+
+void htc__gw_held_sort(agent *a)
+{
+    if (a->n_held)
+        qsort(a->held, a->n_held, sizeof *a->held, by_memory);
 }

@@ -192,27 +192,46 @@ static void waits_for_memory(htc_gateway *gw, job *j)
     gw->memory_waits = 1;
 }
 
-/* What its tasks, and one more that asks for so much, reserve: as many run at once as there are slots, and these may be the largest. */
+/* The largest figures, as many as there are slots, the smallest first. */
+typedef struct largest {
+    uint64_t of[AGENT_SLOTS_MAX];
+    uint32_t n, slots;
+} largest;
+
+static void consider(largest *l, uint64_t one)
+{
+    uint32_t at = 0;
+    if (l->n == l->slots && (l->n == 0 || one <= l->of[0]))
+        return;
+    if (l->n == l->slots)
+        memmove(l->of, l->of + 1, --l->n * sizeof *l->of);
+    while (at < l->n && l->of[at] < one)
+        at++;
+    memmove(l->of + at + 1, l->of + at, (l->n++ - at) * sizeof *l->of);
+    l->of[at] = one;
+}
+
+/* What its tasks, those that it is to end, and one more that asks for so much, reserve: as many run at once as there are slots, and these may be the
+ * largest. */
 static uint64_t reserves(const agent *a, uint32_t slots, uint64_t more)
 {
-    uint64_t largest[AGENT_SLOTS_MAX], sum = 0;
-    uint32_t n = 0; /* of them, the smallest first */
+    largest  l = { .slots = slots };
+    uint64_t sum = 0;
     assert(slots <= AGENT_SLOTS_MAX);
-    for (uint32_t i = 0; i <= a->n_held; i++) {
-        uint64_t one = i < a->n_held ? a->held[i].memory : more;
-        uint32_t at = 0;
-        if (n == slots && (n == 0 || one <= largest[0]))
-            continue;
-        if (n == slots)
-            memmove(largest, largest + 1, --n * sizeof *largest);
-        while (at < n && largest[at] < one)
-            at++;
-        memmove(largest + at + 1, largest + at, (n++ - at) * sizeof *largest);
-        largest[at] = one;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        sum += largest[i];
+    for (uint32_t i = 0; i < a->n_held; i++)
+        consider(&l, a->held[i].memory);
+    for (const task_hold *k = a->owed; k; k = k->next)
+        consider(&l, k->memory);
+    consider(&l, more);
+    for (uint32_t i = 0; i < l.n; i++)
+        sum += l.of[i];
     return sum;
+}
+
+int htc__gw_memory_has(const htc_gateway *gw, const agent *a, uint64_t bytes)
+{
+    const memory *m = &gw->sites[a->site].memory;
+    return m->total == 0 || reserves(a, a->n_slots, bytes) - a->memory <= htc__memory_free(m);
 }
 
 int htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots)

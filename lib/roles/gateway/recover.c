@@ -94,21 +94,23 @@ static void settle_tasks(htc_gateway *gw, job *j)
                 t->since = gw->now + gw->options.retry_backoff_ns;
                 htc__gw_due_add(gw, t->since, j->id, at.task);
             } else if (t->state == TASK_LEASED) {
-                agent *a = htc__gw_agent(gw, t->agent);
-                a = a && a->state == AGENT_LOST ? NULL : a;
+                agent *has = htc__gw_agent(gw, t->agent), *a = has && has->state == AGENT_LOST ? NULL : has;
                 t->phase = HTC_HELD_WAITING;
                 t->cancel |= j->cancelled;
                 task_width   w;
                 counted_need taking;
-                uint64_t     named = a ? htc__gw_task_needs(gw, j, at.task, &w, &taking) : 0;
-                uint64_t     bytes = a ? htc__site_needs(&gw->sites[a->site], named, w.part) : 0;
+                uint64_t     named = has ? htc__gw_task_needs(gw, j, at.task, &w, &taking) : 0;
+                uint64_t     bytes = has ? htc__site_needs(&gw->sites[has->site], named, w.part) : 0;
                 if (a && htc__gw_agent_hold(gw, a, &at, 0, bytes, w.part) && w.members == 1)
                     htc__gw_take_again(gw, a, &at, &taking);
                 if (a && w.members > 1 && !htc__gw_gang_again(gw, j, a, &at, &w, &taking, bytes)) {
                     htc__gw_agent_unhold(gw, a, &at);
                     htc__gw_task_lost(gw, &at, t->agent, "a member of its gang is gone");
-                } else if (!a)
+                } else if (!a) {
+                    if (has)
+                        htc__gw_taken_owe_again(gw, has, &at, bytes);
                     htc__gw_task_lost(gw, &at, t->agent, "its agent is gone");
+                }
             }
         }
     }

@@ -1,8 +1,9 @@
 /* What attempts take of what their site counts (counted.h): from the grant until the result, or until the process of a lost agent is gone, or until
- * an agent that was told to end its part of a gang says that it has.
+ * an agent that was told to end its part of a gang says that it has. As long as anything is owed, memory stays reserved too.
  *
  * What an attempt has, and at which agent, stands in a record of its own, written before its chunk's. A gateway that starts again gives it to
- * nobody else, also if the attempt was lost: then its agent owes it until the agent says that it does not have the attempt, or is gone. */
+ * nobody else, also if the attempt was lost: then its agent owes it until the agent says that it does not have the attempt, or is gone. What an attempt
+ * reserves of memory follows from its lease; one that is lost without anything else has a record from then on. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,13 +12,15 @@
 #include "core/fault.h"
 #include "roles/gateway/gateway.h"
 
-/* The record: u8 HOLD, count of agents (more than one: a gang, the leader first), of each u64 and u64 its devices, then what each of them takes:
- * count, of each name and count. Of a gang that takes nothing u8 GANG, count of agents, u64 each. Earlier versions wrote, of one agent,
- * u8 DEVICES, u64 devices, and of a gang with devices u8 GANG_DEVICES, count of agents, of each u64 and u64 its devices. */
+/* The record: u8 HOLD_MEMORY, count of agents (more than one: a gang, the leader first), of each u64, u64 its devices and varint bytes of memory, then
+ * what each of them takes: count, of each name and count. Where no memory is counted u8 HOLD, without these; of a gang that takes nothing then u8 GANG,
+ * count of agents, u64 each. Earlier versions wrote, of one agent, u8 DEVICES, u64 devices, and of a gang with devices u8 GANG_DEVICES, count of
+ * agents, of each u64 and u64 its devices. */
 #define DEVICES 1
 #define GANG    2
 #define GANG_DEVICES 3
 #define HOLD    4
+#define HOLD_MEMORY 5
 
 #define ATTEMPT_BYTES (offsetof(htc_attempt, attempt) + sizeof(uint32_t)) /* as a key: no padding after them */
 
@@ -29,7 +32,7 @@ struct hold_left {
     UT_hash_handle hh;
     uint32_t       n; /* agents; 0: not known which one, and its devices are the first */
     struct {
-        uint64_t agent, devices;
+        uint64_t agent, devices, memory;
     } of[];
 };
 
@@ -151,16 +154,21 @@ task_hold *htc__gw_take(htc_gateway *gw, uint32_t at, const htc_attempt *attempt
     return k;
 }
 
-void htc__gw_hold_write(htc_buf *b, uint32_t n, const uint64_t *agents, const uint64_t *devices, const counted_need *need)
+void htc__gw_hold_write(htc_buf *b, uint32_t n, const uint64_t *agents, const uint64_t *devices, const uint64_t *bytes, const counted_need *need)
 {
-    htc_put_u8(b, need->n ? HOLD : GANG);
+    uint8_t form = need->n ? HOLD : GANG;
+    for (uint32_t i = 0; i < n; i++)
+        form = bytes[i] ? HOLD_MEMORY : form;
+    htc_put_u8(b, form);
     htc_put_varint(b, n);
     for (uint32_t i = 0; i < n; i++) {
         htc_put_u64(b, agents[i]);
-        if (need->n)
+        if (form != GANG)
             htc_put_u64(b, devices[i]);
+        if (form == HOLD_MEMORY)
+            htc_put_varint(b, bytes[i]);
     }
-    if (need->n)
+    if (form != GANG)
         htc_put_varint(b, need->n);
     for (uint32_t i = 0; i < need->n; i++) {
         htc_put_str(b, need->of[i].name);
@@ -174,7 +182,7 @@ void htc__gw_taken_note(htc_gateway *gw, chunk *c, uint64_t agent_id, const task
     if (!k)
         return;
     htc_buf_init(&b, &gw->env, 0);
-    htc__gw_hold_write(&b, 1, &agent_id, &k->devices, &k->need);
+    htc__gw_hold_write(&b, 1, &agent_id, &k->devices, &k->memory, &k->need);
     htc__gw_chunk_put(gw, c, htc__gw_key_taken(&k->attempt), &b);
     htc_buf_free(&b);
 }
@@ -258,11 +266,8 @@ void htc__gw_taken_end(htc_gateway *gw, task_hold *k)
     htc__gw_reallocate_soon(gw);
 }
 
-/* Its agent is to end it, or is lost: as long as its processes may run, nobody else has them. */
-void htc__gw_taken_owe(htc_gateway *gw, agent *a, task_hold *k)
+static void add_owed(htc_gateway *gw, agent *a, task_hold *k)
 {
-    if (!k)
-        return;
     owed_attempt *o = owed_of(gw, &k->attempt);
     if (!o && (o = htc__alloc(&gw->env, sizeof *o)) != NULL) {
         o->attempt = k->attempt;
@@ -274,6 +279,38 @@ void htc__gw_taken_owe(htc_gateway *gw, agent *a, task_hold *k)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting what a lost task had");
     k->next = a->owed;
     a->owed = k;
+    htc__gw_memory_reserve(gw, a);
+}
+
+/* The record of an attempt that has none, before its chunk says that it is lost. */
+static void note_lost(htc_gateway *gw, const agent *a, const task_hold *k)
+{
+    job         *j = htc__gw_job(gw, k->attempt.job);
+    chunk       *c = j && k->attempt.task < j->count ? htc__gw_chunk(j, k->attempt.task / CHUNK_TASKS) : NULL;
+    const task *t = c ? &c->tasks[k->attempt.task % CHUNK_TASKS] : NULL;
+    if (t && t->state == TASK_LEASED && t->attempt == k->attempt.attempt && t->agent == a->id)
+        htc__gw_taken_note(gw, c, a->id, k);
+}
+
+/* As long as its processes may run, nobody else has them. */
+void htc__gw_taken_owe(htc_gateway *gw, agent *a, const held *h, int lost)
+{
+    const counted_need nothing = { 0 };
+    uint64_t           bytes = gw->sites[a->site].memory.total ? h->memory : 0;
+    task_hold         *k = h->taken ? h->taken : bytes ? taken_new(gw, a->site, &h->attempt, &nothing) : NULL;
+    if (!k)
+        return;
+    k->memory = bytes;
+    k->grant = lost ? 0 : h->grant;
+    if (lost && !h->taken && !h->member)
+        note_lost(gw, a, k); /* a gang has a record */
+    add_owed(gw, a, k);
+}
+
+void htc__gw_taken_owe_again(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t bytes)
+{
+    if (!left_of(gw, at)) /* else that says what it is */
+        htc__gw_taken_owe(gw, a, &(held){ .attempt = *at, .memory = bytes }, 1);
 }
 
 static void owes_less(htc_gateway *gw, const htc_attempt *at)
@@ -298,6 +335,7 @@ void htc__gw_taken_settle(htc_gateway *gw, agent *a)
 {
     while (a->owed)
         settle(gw, &a->owed);
+    htc__gw_memory_reserve(gw, a);
 }
 
 /* One that does not have an attempt may still get it, by a grant that was on its way. */
@@ -310,6 +348,7 @@ void htc__gw_taken_heard(htc_gateway *gw, agent *a, const htc_heartbeat *m)
         else
             at = &(*at)->next;
     }
+    htc__gw_memory_reserve(gw, a);
 }
 
 void htc__gw_taken_free(htc_gateway *gw, agent *a)
@@ -335,10 +374,10 @@ static int read_hex(const char *text, size_t digits, uint64_t *out)
     return *end == '\0';
 }
 
-static void need_read(htc_reader *r, counted_need *need)
+static void need_read(htc_reader *r, uint64_t least, counted_need *need)
 {
     uint64_t n = htc_get_varint(r);
-    if (n < 1 || n > HTC_TASK_RESOURCES_MAX)
+    if (n < least || n > HTC_TASK_RESOURCES_MAX)
         htc_reader_fail(r);
     for (need->n = 0; r->status == HTC_OK && need->n < n; need->n++) {
         char *name = need->names[need->n];
@@ -352,15 +391,20 @@ static void need_read(htc_reader *r, counted_need *need)
 
 static void agents_read(htc_reader *r, uint8_t form, hold_found *f)
 {
-    size_t count = htc_get_count(r, form == GANG ? 8 : 16);
-    if (count < (form == HOLD ? 1 : 2) || count > HTC_TASK_NODES_MAX)
+    size_t count = htc_get_count(r, form == GANG ? 8 : form == HOLD_MEMORY ? 17 : 16);
+    if (count < (form == HOLD || form == HOLD_MEMORY ? 1 : 2) || count > HTC_TASK_NODES_MAX)
         htc_reader_fail(r);
+    uint64_t any = 0;
     for (f->n = 0; r->status == HTC_OK && f->n < count; f->n++) {
         f->agents[f->n] = htc_get_u64(r);
         f->devices[f->n] = form == GANG ? 0 : htc_get_u64(r);
+        f->memory[f->n] = form == HOLD_MEMORY ? htc_get_varint(r) : 0;
+        any |= f->memory[f->n];
     }
-    if (form == HOLD)
-        need_read(r, &f->need);
+    if (form == HOLD_MEMORY && !any)
+        htc_reader_fail(r); /* it would be another form */
+    else if (form == HOLD || form == HOLD_MEMORY)
+        need_read(r, form == HOLD, &f->need);
     else if (form == GANG_DEVICES && !f->devices[0])
         htc_reader_fail(r); /* it would be the other form */
     else if (form == GANG_DEVICES) /* each has as many of them; what else it takes is not known */
@@ -379,7 +423,7 @@ htc_status htc__gw_taken_read(htc_bytes name, htc_bytes value, hold_found *f)
     uint8_t form = htc_get_u8(&r);
     if (form == DEVICES)
         f->devices[0] = htc_get_u64(&r); /* whose they are is not known */
-    else if (form == GANG || form == GANG_DEVICES || form == HOLD)
+    else if (form == GANG || form == GANG_DEVICES || form == HOLD || form == HOLD_MEMORY)
         agents_read(&r, form, f);
     else
         return HTC_ECORRUPT;
@@ -406,6 +450,7 @@ void htc__gw_taken_found(htc_gateway *gw, const htc_kv_item *item)
     for (uint32_t i = 0; i < n; i++) {
         l->of[i].agent = f.agents[i];
         l->of[i].devices = f.devices[i];
+        l->of[i].memory = f.memory[i];
     }
     HASH_ADD(hh, gw->found, attempt, ATTEMPT_BYTES, l);
 }
@@ -436,12 +481,12 @@ int htc__gw_gang_found(htc_gateway *gw, gang *g)
     return 1;
 }
 
+/* One that takes nothing may have a record, of a loss that was not written: it goes when the attempt ends. */
 void htc__gw_take_again(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need)
 {
-    if (!need->n)
-        return;
     hold_left *l = left_of(gw, at);
-    htc__gw_retake(gw, a, at, need, l ? l->of[0].devices : 0);
+    if (need->n || l)
+        htc__gw_retake(gw, a, at, need, need->n && l ? l->of[0].devices : 0);
     if (l)
         left_free(gw, l);
 }
@@ -449,7 +494,7 @@ void htc__gw_take_again(htc_gateway *gw, agent *a, const htc_attempt *at, const 
 void htc__gw_retake(htc_gateway *gw, agent *a, const htc_attempt *at, const counted_need *need, uint64_t devices)
 {
     held      *h = htc__gw_agent_held(a, at);
-    task_hold *k = need->n && h ? taken_new(gw, a->site, at, need) : NULL;
+    task_hold *k = h ? taken_new(gw, a->site, at, need) : NULL;
     if (!k)
         return;
     k->devices = devices;
@@ -465,23 +510,27 @@ static int owes_already(const agent *a, const htc_attempt *at)
     return 0;
 }
 
-/* Of an attempt that has ended or is lost. Its processes may still run at an agent that is not gone. If another attempt has one of its devices, it had
- * ended, and only its record was still to be deleted. 0: nobody owes anything of it. */
+/* Of an attempt that has ended or is lost. Its processes may still run at an agent that is not gone. If another attempt has one of its devices, or there is
+ * too little memory beside what others have reserved, it had ended, and only its record was still to be deleted. 0: nobody owes anything of it. */
 static int owe_again(htc_gateway *gw, const hold_left *l)
 {
     int owes = 0;
-    for (uint32_t i = 0; l->need.n && i < l->n; i++) {
+    for (uint32_t i = 0; i < l->n; i++) {
         agent *a = htc__gw_agent(gw, l->of[i].agent);
         if (a && owes_already(a, &l->attempt)) { /* a gang is not whole any more */
             owes = 1;
             continue;
         }
-        task_hold *k = a && !(gw->sites[a->site].counted.devices & l->of[i].devices) ? taken_new(gw, a->site, &l->attempt, &l->need) : NULL;
+        int        has = l->need.n || l->of[i].memory;
+        task_hold *k = a && has && !(gw->sites[a->site].counted.devices & l->of[i].devices) && htc__gw_memory_has(gw, a, l->of[i].memory)
+                           ? taken_new(gw, a->site, &l->attempt, &l->need)
+                           : NULL;
         if (!k)
             continue;
         k->devices = l->of[i].devices;
+        k->memory = l->of[i].memory;
         htc__counted_retake(&gw->sites[a->site].counted, &k->need, k->devices);
-        htc__gw_taken_owe(gw, a, k);
+        add_owed(gw, a, k);
         owes = 1;
     }
     return owes;

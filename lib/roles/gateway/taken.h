@@ -1,4 +1,5 @@
-/* What attempts have of what their sites count (counted.h), from the grant to the result: taken.c. */
+/* What attempts have of what their sites count (counted.h), from the grant to the result, and what agents owe of attempts that are not theirs any more,
+ * memory too: taken.c. */
 #ifndef HTC_ROLES_GATEWAY_TAKEN_H
 #define HTC_ROLES_GATEWAY_TAKEN_H
 
@@ -11,6 +12,7 @@ typedef struct job   job;
 typedef struct chunk chunk;
 typedef struct agent agent;
 struct gang;
+struct held;
 
 /* What an attempt has of what its site counts. */
 typedef struct task_hold {
@@ -18,7 +20,8 @@ typedef struct task_hold {
     counted_need  need;
     uint64_t      devices;
     uint32_t      site;
-    uint64_t      grant; /* of one that is owed: by which its agent got it; 0: it is of no account */
+    uint64_t      grant;  /* of one that is owed: by which its agent got it; 0: it is of no account */
+    uint64_t      memory; /* of one that is owed: bytes that are reserved for it; before, as they would be, if its record says so */
     struct task_hold *next; /* of those that are owed */
 } task_hold;
 
@@ -27,7 +30,7 @@ typedef struct hold_found {
     htc_attempt   attempt;
     uint32_t      n; /* its agents; 0: not known which one */
     uint64_t      agents[HTC_TASK_NODES_MAX];
-    uint64_t      devices[HTC_TASK_NODES_MAX]; /* of each */
+    uint64_t      devices[HTC_TASK_NODES_MAX], memory[HTC_TASK_NODES_MAX]; /* of each */
     counted_need  need; /* of each; nothing: not known, or there is none */
 } hold_found;
 
@@ -39,12 +42,13 @@ void   htc__gw_counted_waits(htc_gateway *gw, job *j);
 void   htc__gw_counted_keep(htc_gateway *gw); /* room for those who have waited for long */
 void   htc__gw_counted_handed(htc_gateway *gw, job *j);
 task_hold *htc__gw_take(htc_gateway *gw, uint32_t at, const htc_attempt *attempt, const counted_need *need); /* it fits; NULL: there is nothing to take */
-void   htc__gw_hold_write(htc_buf *b, uint32_t n, const uint64_t *agents, const uint64_t *devices, const counted_need *need); /* a record; need of nothing: of a gang */
+void   htc__gw_hold_write(htc_buf *b, uint32_t n, const uint64_t *agents, const uint64_t *devices, const uint64_t *bytes, const counted_need *need); /* a record */
 void   htc__gw_taken_note(htc_gateway *gw, chunk *c, uint64_t agent_id, const task_hold *k); /* before its lease is */
 void   htc__gw_taken_end(htc_gateway *gw, task_hold *k);                  /* NULL is fine */
 /* Delete the record of an attempt that has ended, when its chunk says so durably and the term holds. version: of the record; 0: not known. */
 void   htc__gw_taken_forget(htc_gateway *gw, const htc_attempt *at, uint64_t version);
-void   htc__gw_taken_owe(htc_gateway *gw, agent *a, task_hold *k);
+void   htc__gw_taken_owe(htc_gateway *gw, agent *a, const struct held *h, int lost); /* what it held: it is to end it, or is lost with it */
+void   htc__gw_taken_owe_again(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t bytes); /* of an agent that is read as lost, before the sweep */
 void   htc__gw_taken_settle(htc_gateway *gw, agent *a);
 void   htc__gw_taken_heard(htc_gateway *gw, agent *a, const htc_heartbeat *m); /* it owes nothing of an attempt that it does not have */
 void   htc__gw_taken_free(htc_gateway *gw, agent *a); /* at the end of all */
