@@ -342,7 +342,7 @@ static void take_turn(live *m, uint32_t p)
     v->state = LIVE_RUNS;
     m->now.turns++;
     if (v->stored) {
-        v->stored = 0;
+        v->stored = v->in_sync = 0; /* the next sync is no earlier: the member has to learn of this one */
         m->spent += m->commit;
         release(m, p, &v->syncing);
     }
@@ -409,7 +409,6 @@ static void arrives(live *m, uint32_t f)
 
 static void synced(live *m, uint32_t p)
 {
-    m->process[p].in_sync = 0;
     m->process[p].stored = 1;
     wake(m, p);
 }

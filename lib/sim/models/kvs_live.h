@@ -2,7 +2,7 @@
  *
  * Members and clients' programs are processes. A process takes all that has come in one turn. What it sends goes in a frame for each connection, of which a
  * client has one to each member, and leaves as soon as all of the frame is there. What is to be durable is staged, and one sync at a time makes all
- * that was staged before it durable; answers that depend on it leave in a turn after that.
+ * that was staged before it durable; answers that depend on it leave in a turn after that, and the next sync begins when that turn is over.
  *
  * Events are of frames, of members' syncs, and of processes (a turn begins or ends), in this order: what comes in one tick comes before the turn that takes it. */
 #ifndef HTC_SIM_MODELS_KVS_LIVE_H
@@ -60,7 +60,7 @@ typedef struct live_process {
     uint32_t  frames;          /* in which what is in the inbox came */
     uint32_t  out;             /* frames that leave at the end of the turn */
     uint32_t  next;            /* that is ready, too */
-    uint8_t   state, in_sync, stored, awake; /* awake: it goes on with what has come in its last turn */
+    uint8_t   state, in_sync, stored, awake; /* in_sync: one is under way, or it is over (stored) and not yet seen; awake: it goes on with what has come in its last turn */
     uint64_t  busy;            /* ticks */
 } live_process;
 
