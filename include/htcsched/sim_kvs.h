@@ -24,7 +24,7 @@
  * Our own store (`live`). A key's owners are those of htc_ring_owners, and clients ask the first of them. It reads, or writes if it knows what
  * the key's last ballot was, in one round trip to a majority of the owners; else it prepares first. Requests of one key are taken one after the other, reads that
  * wait are read together. Members and clients' programs work in turns: all that has come is worked on, and each connection is sent one frame, as soon as all of
- * it is there. What is to be durable is synced for all of a member's requests together, one sync after the other. There are no failures; a client may have
+ * it is there. What is to be durable is synced for all of a member's requests together, one sync after the other, with a turn between them. There are no failures; a client may have
  * several requests on their way. A member's costs are turn_ns for each turn, wake_ns if it had waited for it, unpack_ns and pack_ns for each frame, and
  * service_ns for a request at the owner that was asked; where there are several, accept_ns for each owner's part and for an answer at the first; commit_ns for
  * each sync and write_ns for each change in it, besides the time that the sync itself takes.
@@ -54,6 +54,15 @@ extern "C" {
 #define HTC_SIM_KVS_COPIES_MAX 8
 /** Of the model of our own store, requests of a client on their way at once; of all clients HTC_SIM_KVS_CLIENTS_MAX. */
 #define HTC_SIM_KVS_DEPTH_MAX 65536
+
+/** htc_sim_kvs_exact: so many members, */
+#define HTC_SIM_KVS_EXACT_SERVERS_MAX 64
+/** clients, */
+#define HTC_SIM_KVS_EXACT_CLIENTS_MAX 1024
+/** requests of one on their way at once, */
+#define HTC_SIM_KVS_EXACT_DEPTH_MAX 4096
+/** and keys. */
+#define HTC_SIM_KVS_EXACT_KEYS_MAX 16777216
 
 /** Who holds a key, and who knows whom. */
 typedef enum htc_sim_kvs_model {
@@ -223,6 +232,24 @@ HTC_API htc_status htc_sim_kvs_memory(const htc_sim_kvs_options *options, uint64
  * Cost: 30 to 90 ns a message; 41 bytes a client, and 33 for each message of messages_max. Of live 60 to 110 ns an event, 90 bytes a request on its way, and 52 for each of messages_max.   Since: 0.2
  */
 HTC_API htc_status htc_sim_kvs_run(const htc_env *env, const htc_sim_kvs_options *options, htc_sim_kvs_report *report, htc_error *error);
+
+/**
+ * Run the same experiment of our own store (HTC_SIM_KVS_LIVE) in the exact engine: real members (htc_kv_server) and clients (htc_kv_client), message by message
+ * (htcsched/sim.h). What a turn of a member or a program takes is counted with the same costs. Members and clients know each other before the run begins.
+ *
+ * Messages have the size that they have (values of 128 bytes): bytes is not looked at, and neither are tick_ns and messages_max. The same keys are drawn for
+ * the same requests as in the model; which members own them is drawn by the store.
+ *
+ * @param[in]  env      its allocator alone is looked at (NULL: malloc)
+ * @param[in]  options  borrowed; of host stop and progress alone
+ * @param[out] report   filled as far as its size says
+ * @param[out] error    why; NULL is fine
+ * @return HTC_OK, whatever became of the run; HTC_EUNSUPPORTED: another model, a checkpoint, or no number of keys; HTC_ETOOBIG: more than the limits above;
+ *         HTC_EINVAL if something is missing or out of range; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some 20 us a request.   Since: 0.2
+ */
+HTC_API htc_status htc_sim_kvs_exact(const htc_env *env, const htc_sim_kvs_options *options, htc_sim_kvs_report *report, htc_error *error);
 
 #ifdef __cplusplus
 }

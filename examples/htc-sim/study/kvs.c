@@ -14,6 +14,7 @@ static const setting table[] = {
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
     { "sim.tick", SET_SPAN, "100ns", 1, 0, "a span from 1 ns: 100ns, 1us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
+    { "sim.engine", SET_CHOICE, "scale", 0, 0, "scale|exact" },
     { "sim.messages", SET_COUNT, "0", 0, 4294967295.0, "a number from 0 to 4294967295" },
     { "store.model", SET_CHOICE, "dfc", 0, 0, "csingle|ctree|dfc|dchord|live" },
     { "store.servers", SET_COUNT, "0", 0, HTC_SIM_KVS_SERVERS_MAX, "a number from 0 to 1048576; 0: one for 1024 clients, of live 3" },
@@ -161,6 +162,16 @@ static int makes_sense(const htc_sim_kvs_options *o, htc_error *error)
     return 1;
 }
 
+/* What the exact engine cannot do. */
+static int makes_sense_exactly(const htc_sim_kvs_options *o, htc_error *error)
+{
+    if (o->model != HTC_SIM_KVS_LIVE)
+        return settings_refuse(error, HTC_ECONFIG, "the exact engine runs this library's own store alone (sim.engine)", "set store.model to live, or leave out sim.engine");
+    if (!o->keys)
+        return settings_refuse(error, HTC_ECONFIG, "the exact engine keeps all keys, and workload.keys is 0 (sim.engine)", "set workload.keys to a number of keys");
+    return 1;
+}
+
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     kvs_study *k = calloc(1, sizeof *k);
@@ -176,7 +187,8 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     store_of(&k->options, s);
     clients_of(&k->options, s);
     costs_of(&k->options, s);
-    if (makes_sense(&k->options, error) && weights_of(k, settings_real(s, "workload.zipf"), error))
+    k->exactly = settings_choice(s, "sim.engine") == 1;
+    if (makes_sense(&k->options, error) && (!k->exactly || makes_sense_exactly(&k->options, error)) && weights_of(k, settings_real(s, "workload.zipf"), error))
         return k;
     close_run(k);
     return NULL;
@@ -192,8 +204,10 @@ static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
     return 1;
 }
 
-static const char *next_step(htc_status status, const watch *w)
+static const char *next_step(htc_status status, const kvs_study *k, const watch *w)
 {
+    if (k->exactly)
+        return status == HTC_ETOOBIG ? "make the experiment smaller, or leave out sim.engine" : status == HTC_EUNSUPPORTED ? "leave out --checkpoint, or sim.engine" : "change its settings";
     if (status == HTC_ETOOBIG)
         return w->host.memory_max ? "make clients.count lower, or raise sim.memory or sim.tick" : "raise sim.tick";
     if (status == HTC_EFULL)
@@ -212,14 +226,14 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     uint64_t bytes = 0;
     (void)htc_sim_kvs_memory(&k->options, &bytes);
     watch_needs(w, bytes);
-    htc_status status = htc_sim_kvs_run(&w->env, &k->options, &k->report, error);
+    htc_status status = k->exactly ? htc_sim_kvs_exact(NULL, &k->options, &k->report, error) : htc_sim_kvs_run(&w->env, &k->options, &k->report, error);
     watch_close(w);
     k->seconds = watch_seconds() - begun;
     if (status == HTC_OK)
         return 1;
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
-    snprintf(error->hint, sizeof error->hint, "%s", next_step(status, w));
+    snprintf(error->hint, sizeof error->hint, "%s", next_step(status, k, w));
     return 0;
 }
 
@@ -280,6 +294,7 @@ static const model_option options[] = {
     { "service", "SPAN", "cost.service", "of one request (auto: of the machine)" },
     { "sync", "SPAN", "cost.sync", "of a disk, live (0: durable at once)" },
     { "cores", "N", "cost.cores", "of the machine on which all runs, live (0: each has its own)" },
+    { "engine", "NAME", "sim.engine", "scale, or exact: the store's own members and clients, message by message, live (scale)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (100ns)" },
     { NULL, NULL, NULL, NULL },
 };

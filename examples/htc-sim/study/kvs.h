@@ -9,6 +9,7 @@ typedef struct kvs_study {
     htc_sim_kvs_options options;
     htc_sim_kvs_report  report;
     double             *weights;       /* of the keys, or NULL */
+    int                 exactly;       /* 1: real members and clients in the exact engine */
     uint64_t            data, member;  /* bytes of all records, and of what is known of one member */
     double              seconds;       /* that the run took here */
 } kvs_study;

@@ -124,13 +124,17 @@ void kvs_say(const void *run, int json)
         printf(", %" PRIu32 " aggregator%s", r->aggregators, r->aggregators == 1 ? "" : "s");
     if (copies_of(k) > 1)
         printf(", %" PRIu32 " copies, %s", copies_of(k), mode_of(k));
-    printf("; a tick is %g s\n"
+    if (k->exactly)
+        printf("; message by message");
+    else
+        printf("; a tick is %g s", (double)k->options.tick_ns / 1e9);
+    printf("\n"
            "time         %.3f s, %" PRIu64 " requests were answered, %" PRIu64 " failed\n"
            "throughput   %.1f requests a second; of one client %.4f, standard deviation %.4f\n"
            "efficiency   %.2f %% of the servers' time was service, %.2f %% with messages\n"
            "response     %.3f ms on average\n"
            "messages     %" PRIu64 " of requests, %" PRIu64 " of consistency, %" PRIu64 " of failures\n",
-           (double)k->options.tick_ns / 1e9, r->time_s, r->answered, r->failed, r->throughput, r->client_rate, r->client_rate_deviation, 100 * r->efficiency, 100 * r->busy, 1e3 * r->response_s,
+           r->time_s, r->answered, r->failed, r->throughput, r->client_rate, r->client_rate_deviation, 100 * r->efficiency, 100 * r->busy, 1e3 * r->response_s,
            r->requests.sent, r->consistency.sent, r->failures.sent);
     if (k->options.failure_ns)
         printf("failures     %" PRIu32 " times a server went down or up; clients were refused %" PRIu64 " times\n", r->flips, r->refused);

@@ -1,8 +1,9 @@
 #!/bin/bash
-# usage: kvs.sh live|proxy|scale MEMBERS
+# usage: kvs.sh live|proxy|exact|scale MEMBERS
 # 128 puts on their way, of 16 clients of this machine, to a store of MEMBERS members with logs that are synced. live: the clients ask the members; proxy: through
-# an aggregating proxy; scale: the model in place of both, with costs that htc-sim calibrate finds first. Prints one JSON object: requests_per_s, response_ms (the
-# median; of scale the mean) and, of proxy, requests_per_message. htc-sim reproduce --live runs it. KVS_QUICK=1: a first look, by less time.
+# an aggregating proxy; scale: the model in place of both, with costs that htc-sim calibrate finds first; exact: the members and clients themselves, message by message
+# in virtual time, with such costs. Prints one JSON object: requests_per_s, response_ms (the median; of scale and exact the mean); of proxy, requests_per_message; of exact,
+# scale_per_s: what the model says with the same costs. htc-sim reproduce --live runs it. KVS_QUICK=1: a first look, by less time.
 set -euo pipefail
 how=$1 members=$2
 bin=${HTC_SIM_BIN:+$HTC_SIM_BIN/}
@@ -33,14 +34,23 @@ ready() {
     done
 }
 
-if [ "$how" = scale ]; then
+# model ENGINE: a run of it in $top/ENGINE.json.
+model() {
+    "${bin}htc-sim" kvs --store live --engine "$1" --costs "$top/costs.ini" --servers "$members" --copies $((members < 3 ? members : 3)) --clients 16 --depth 8 --requests 2000 \
+        --puts 1 --keys 1000 --stall 0 --set clients.programs=1 --json > "$top/$1.json"
+}
+if [ "$how" = scale ] || [ "$how" = exact ]; then
     "${bin}htc-sim" calibrate "${quick[@]}" --dir "$top" -o "$top/costs.ini" > /dev/null
-    "${bin}htc-sim" kvs --store live --costs "$top/costs.ini" --servers "$members" --copies $((members < 3 ? members : 3)) --clients 16 --depth 8 --requests 2000 \
-        --puts 1 --keys 1000 --stall 0 --set clients.programs=1 --json > "$top/run.json"
-    python3 - "$top/run.json" << 'PY'
+    model scale
+    [ "$how" = scale ] || model exact
+    python3 - "$top" "$how" << 'PY'
 import json, sys
-run = json.load(open(sys.argv[1]))
-print(json.dumps({"requests_per_s": run["throughput"], "response_ms": 1e3 * run["response_s"]}))
+top, how = sys.argv[1:]
+run, scale = (json.load(open(f"{top}/{name}.json")) for name in (how, "scale"))
+out = {"requests_per_s": run["throughput"], "response_ms": 1e3 * run["response_s"]}
+if how == "exact":
+    out["scale_per_s"] = scale["throughput"]
+print(json.dumps(out))
 PY
     exit
 fi

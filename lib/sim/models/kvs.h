@@ -178,6 +178,8 @@ htc_status htc__kvs_check(const kvs *m, const uint8_t *events);
 
 /* ---- kvs_run.c: what the model of our own store shares ---- */
 
+/* kvs_run.c: the options with their defaults. HTC_EINVAL; HTC_EABI. */
+htc_status htc__kvs_known(const htc_sim_kvs_options *in, htc_sim_kvs_options *o);
 htc_status htc__kvs_open_ring(const htc_env *env, uint32_t servers, uint32_t owners, htc_ring **out);
 /* Sums of the weights up to each key. HTC_EINVAL: they are no numbers of which one is above 0. */
 htc_status htc__kvs_sum_weights(const htc_sim_kvs_options *o, double *sum);

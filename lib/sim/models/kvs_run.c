@@ -92,7 +92,7 @@ static void default_sizes(htc_sim_kvs_options *o)
         o->messages_max = operations_at_once(o) * (o->copies - 1) * o->clients + (o->failure_ns ? 4 * (uint64_t)o->servers + 1024 : 0);
 }
 
-static htc_status known(const htc_sim_kvs_options *in, htc_sim_kvs_options *o)
+htc_status htc__kvs_known(const htc_sim_kvs_options *in, htc_sim_kvs_options *o)
 {
     *o = (htc_sim_kvs_options){ .size = sizeof *o };
     htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_kvs_options, model)) : HTC_EINVAL;
@@ -140,7 +140,7 @@ static htc_scale_options engine_of(const htc_sim_kvs_options *o, kvs *m)
 htc_status htc_sim_kvs_memory(const htc_sim_kvs_options *options, uint64_t *bytes)
 {
     htc_sim_kvs_options o;
-    htc_status          status = bytes ? known(options, &o) : HTC_EINVAL;
+    htc_status          status = bytes ? htc__kvs_known(options, &o) : HTC_EINVAL;
     uint64_t            engine = 0;
     if (status == HTC_OK && o.model == HTC_SIM_KVS_LIVE) {
         *bytes = htc__live_memory(&o);
@@ -452,7 +452,7 @@ htc_status htc_sim_kvs_run(const htc_env *env, const htc_sim_kvs_options *option
     htc_sim_kvs_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
     kvs                m = { 0 };
     uint64_t           bytes = 0;
-    htc_status         status = report && report->size >= offsetof(htc_sim_kvs_report, scale) ? known(options, &m.options) : HTC_EINVAL;
+    htc_status         status = report && report->size >= offsetof(htc_sim_kvs_report, scale) ? htc__kvs_known(options, &m.options) : HTC_EINVAL;
     if (status == HTC_OK)
         status = htc_sim_kvs_memory(&m.options, &bytes);
     if (status != HTC_OK)
