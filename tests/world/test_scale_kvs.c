@@ -160,6 +160,8 @@ static void refuses(void)
     o.requests = 1000000;
     o.host = &host;
     expect(htc_sim_kvs_exact(NULL, &o, &r, NULL) == HTC_OK && r.interrupted && r.answered > 0 && r.answered < r.submitted && !r.scale.wrong[0], "it does not stop");
+    o.host = &(htc_scale_host){ .size = sizeof host, .stop_after = 20000 };
+    expect(htc_sim_kvs_exact(NULL, &o, &r, NULL) == HTC_OK && r.interrupted && r.scale.events == 20000, "it does not stop after so many events");
 }
 
 /* Whatever piece of memory is refused, the rest is given back. */

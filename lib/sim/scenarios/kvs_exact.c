@@ -375,9 +375,10 @@ static htc_status begin_run(exact *x)
     return status;
 }
 
-static int stopped(const exact *x)
+static int stopped(const exact *x, uint64_t events)
 {
-    return x->options.host && x->options.host->stop && *x->options.host->stop;
+    const htc_scale_host *h = x->options.host;
+    return h && ((events % LOOK_EVERY == 0 && h->stop && *h->stop) || (h->stop_after && htc_sim_events(x->sim) >= h->stop_after));
 }
 
 static void tell_progress(const exact *x)
@@ -394,7 +395,7 @@ static htc_status run_until_none(exact *x, const uint64_t *count)
     htc_status status = HTC_OK;
     for (uint64_t n = 1; *count && status == HTC_OK; n++) {
         status = htc_sim_next(x->sim);
-        if (n % LOOK_EVERY == 0 && stopped(x))
+        if (stopped(x, n))
             return HTC_AGAIN;
         if (n % (64 * LOOK_EVERY) == 0 && x->begin)
             tell_progress(x);
