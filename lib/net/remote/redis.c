@@ -166,7 +166,6 @@ static htc_status connected(redis *r, htc_ns patience, htc_error *error)
     fcntl(c->fd, F_SETFL, fcntl(c->fd, F_GETFL) | O_NONBLOCK);
     r->context = c;
     r->dials++;
-    r->pause = REDIAL;
     return HTC_OK;
 }
 
@@ -206,6 +205,7 @@ static htc_status take_all(redis *r)
         r->fifo_count--;
         htc_status status = htc__redis_take(r, ask, reply);
         freeReplyObject(reply);
+        r->pause = REDIAL; /* it answers: one that only greets, and hangs up, is dialled ever more rarely */
         if (status == HTC_AGAIN)
             hang_up(r);
         else if (status != HTC_OK)
