@@ -214,6 +214,75 @@ Test(sim_provision_exact, a_policy_that_answers_what_cannot_be_is_named)
     expect_refused(&x, &tre, 1, HTC_EINTERNAL, "\"too-much\"");
 }
 
+/* ---- drawn runs: everything at once, in small numbers, so that much happens at one moment ---- */
+
+typedef struct drawn {
+    htc_sim_provision_job         job[3][24];
+    htc_sim_provision_flow        flow;
+    htc_sim_provision_edge        edge[12];
+    htc_ns                        length[6];
+    htc_provision_options         book[3];
+    htc_provision_setup           setup;
+    htc_sim_provision_environment tre[3];
+} drawn;
+
+static void draw_tre(htc_rng *rng, drawn *d, size_t i)
+{
+    htc_sim_provision_environment *e = &d->tre[i];
+    uint64_t                       at = 0;
+    d->book[i] = (htc_provision_options){ .size = sizeof *d->book, .policy = htc_provision_policy_of((uint32_t)htc_rng_below(rng, 2)), .scope = (uint32_t)htc_rng_below(rng, 2),
+                                          .ratio = 500000 + htc_rng_below(rng, 2000000), .scan_ns = (1 + htc_rng_below(rng, 10)) * S, .unit_ns = (10 + htc_rng_below(rng, 40)) * S,
+                                          .initial = htc_rng_below(rng, 4) ? htc_rng_below(rng, 5) + 1 : HTC_PROVISION_NO_NODES };
+    *e = (htc_sim_provision_environment){ .size = sizeof *e, .book = &d->book[i], .priority = (int32_t)htc_rng_below(rng, 3) - 1, .weight = htc_rng_below(rng, 4) };
+    e->period_ns = htc_rng_below(rng, 2) ? htc_rng_below(rng, 300 * 1000) * HTC_MS + 1 : 0;
+    if (i == 2 && htc_rng_below(rng, 2)) {
+        uint32_t edges = 0;
+        for (uint32_t t = 0; t < 6; t++) {
+            d->length[t] = htc_rng_below(rng, 20) * S;
+            for (uint32_t k = 0; k < 2 && t; k++)
+                d->edge[edges++] = (htc_sim_provision_edge){ (uint32_t)htc_rng_below(rng, t), t };
+        }
+        d->flow = (htc_sim_provision_flow){ .size = sizeof d->flow, .arrival = htc_rng_below(rng, 20) * S, .length = d->length, .tasks = 6, .edges = d->edge, .n_edges = edges };
+        e->flows = &d->flow;
+        e->n_flows = 1;
+        return;
+    }
+    e->jobs = d->job[i];
+    e->n_jobs = htc_rng_below(rng, 24);
+    for (size_t j = 0; j < e->n_jobs; j++) {
+        at += htc_rng_below(rng, 3) ? htc_rng_below(rng, 10) : 0;
+        d->job[i][j] = (htc_sim_provision_job){ .arrival = at * S, .length = htc_rng_below(rng, 4) ? htc_rng_below(rng, 60) * S : 0, .nodes = 1 + (uint32_t)htc_rng_below(rng, 12) };
+    }
+}
+
+/* That nothing is lost after any step is checked by the run itself. */
+Test(sim_provision_exact, nothing_is_lost_whatever_happens)
+{
+    uint64_t ended = 0, late = 0, rejected = 0;
+    PROPERTY (rng, 2000) {
+        static drawn d;
+        one_run      x = { .exact = { .seed = htc_rng_next(&rng), .latency_ns = 1 + htc_rng_below(&rng, 200) * HTC_MS, .jitter_ns = htc_rng_below(&rng, 2) * 100 * HTC_MS } };
+        size_t       n = 1 + htc_rng_below(&rng, 3);
+        for (size_t i = 0; i < n; i++)
+            draw_tre(&rng, &d, i);
+        d.setup = (htc_provision_setup){ .size = sizeof d.setup, .assign = HTC_PROVISION_INSTALL, .reclaim = HTC_PROVISION_UNINSTALL, .node_ns = htc_rng_below(&rng, 30) * S };
+        x.o.setup = &d.setup;
+        x.o.setup_delay = (uint32_t)htc_rng_below(&rng, 2);
+        x.o.granter = htc_provision_granter_of((uint32_t)htc_rng_below(&rng, 2));
+        for (size_t i = 0; i < n && x.o.granter == htc_provision_granter_of(HTC_PROVISION_PARTIAL); i++) /* else, as in the model, they may lease and return for ever what is too little */
+            d.tre[i].period_ns = d.tre[i].period_ns ? d.tre[i].period_ns : 200 * S;
+        htc_status status = run(&x, d.tre, n, 15 + htc_rng_below(&rng, 20));
+        HOLDS(status == HTC_OK && !x.r.scale.wrong[0]);
+        HOLDS(x.r.submitted == x.r.completed + x.r.unfinished + x.r.refused && x.r.granted == x.r.returned);
+        ended += x.r.completed;
+        rejected += x.r.rejected;
+        for (size_t i = 0; i < n; i++)
+            late += x.result[i].requests > 0 && d.tre[i].period_ns > 0;
+    }
+    if (!getenv("HTC_TEST_SEED"))
+        cr_expect(ended > 1000 && rejected > 100 && late > 100);
+}
+
 /* ---- what surrounds it ---- */
 
 typedef struct seen {
