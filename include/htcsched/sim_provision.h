@@ -218,7 +218,8 @@ HTC_API htc_status htc_sim_provision_memory(const htc_sim_provision_options *opt
 /**
  * Run until every environment has ended, or the host stops it.
  *
- * An environment without a period whose jobs wait for nodes that it can never get is ended: they are unfinished.
+ * An environment without a period whose jobs wait for nodes that it can never get is ended: they are unfinished. So it is when nothing has run anywhere for
+ * as long as 200 units and 200 scans take, though nodes come and go.
  *
  * @param[in]  env      its allocator alone is looked at (NULL: malloc)
  * @param[in]  options  borrowed

@@ -386,6 +386,13 @@ static uint64_t nothing_back(void *ctx, const htc_provision_view *view, uint64_t
     return 0;
 }
 
+static uint64_t all_back(void *ctx, const htc_provision_view *view, uint64_t leased)
+{
+    (void)ctx;
+    (void)view;
+    return leased;
+}
+
 static htc_status at_most_three(void *ctx, const htc_env *env, uint64_t free_nodes, const htc_provision_request *requests, size_t n, uint64_t *granted)
 {
     (void)env;
@@ -507,6 +514,36 @@ Test(sim_provision, partial_grants_end_a_starvation)
     jobs[0].nodes = 40;
     cr_assert(eq(int, htc_sim_provision_run(NULL, &o, &r, NULL, NULL), HTC_OK));
     cr_expect(eq(u64, r.completed, 1) && eq(u64, r.unfinished, 0), "it waits until the other environment has gone");
+}
+
+static uint64_t five_or_none(void *ctx, const htc_provision_view *view, uint32_t *reason)
+{
+    ++*(uint64_t *)ctx;
+    *reason = 1000;
+    return view->owned ? 0 : 5;
+}
+
+/* A policy that leases too few nodes for its job and returns them, again and again, runs no longer than it takes to see that. */
+Test(sim_provision, what_leases_in_vain_comes_to_an_end)
+{
+    static const htc_sim_provision_job jobs[] = { { .arrival = 0, .length = HOUR, .nodes = 5 }, { .arrival = 9000 * HOUR, .length = HOUR, .nodes = 6 } };
+    uint64_t                           asked = 0;
+    htc_provision_policy               mine = *htc_provision_policy_of(HTC_PROVISION_PERLEASE);
+    const htc_provision_options        book = { .size = sizeof book, .policy = &mine, .initial = HTC_PROVISION_NO_NODES };
+    htc_sim_provision_environment      e = { .size = sizeof e, .book = &book, .jobs = jobs, .n_jobs = 2 };
+    htc_sim_provision_options          o = { .size = sizeof o, .environments = &e, .n_environments = 1, .capacity = 10 };
+    htc_sim_provision_exact_options    x = { .size = sizeof x };
+    htc_sim_provision_report           r = { .size = sizeof r };
+    mine.ctx = &asked;
+    mine.request = five_or_none;
+    mine.release = all_back;
+    for (int exact = 0; exact < 2; exact++) {
+        asked = 0;
+        cr_assert(eq(int, exact ? htc_sim_provision_exact(NULL, &o, &x, &r, NULL, NULL) : htc_sim_provision_run(NULL, &o, &r, NULL, NULL), HTC_OK));
+        cr_expect(eq(str, r.scale.wrong, ""));
+        cr_expect(eq(u64, r.completed, 1) && eq(u64, r.unfinished, 1), "engine %d", exact);
+        cr_expect(asked > 100, "it was given its time: %llu", (unsigned long long)asked);
+    }
 }
 
 /* Two environments, one node at a time idle in each: lent, it need not be leased twice. */

@@ -120,6 +120,7 @@ typedef struct prov {
     size_t   listed, dones;
     uint64_t held, busy, peak, busy_peak, scans;
     uint64_t changed;  /* the tick at which something happened but scans */
+    uint64_t worked;   /* the tick at which a job began, ended or came */
     uint64_t running, to_come; /* jobs; environments with something to come */
     uint64_t bounded; /* environments with a period that have not ended */
     uint64_t live;    /* environments that have not ended */
@@ -128,6 +129,9 @@ typedef struct prov {
     uint64_t units, then, granted, returned, requests, rejected;
     prov_sum held_ticks;
 } prov;
+
+/* Nodes come and go, and no job begins: for so many times as long as it takes to see that none come is this borne. */
+#define PROV_SHUFFLES 100
 
 /* The ids behind those of the slots, PROV_KINDS for each environment but the last two. At one moment they happen in this order. */
 enum { PROV_END, PROV_ARRIVAL, PROV_TIMER, PROV_KINDS };

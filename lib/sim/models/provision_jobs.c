@@ -202,6 +202,7 @@ static void flow_arrives(prov *m, prov_environment *e)
 
 void htc__prov_arrivals(prov *m, prov_environment *e)
 {
+    m->worked = htc__scale_time(m->scale);
     m->to_come--;
     if (e->o.flows || e->o.next_flow)
         flow_arrives(m, e);
@@ -231,6 +232,7 @@ void htc__prov_begin_job(prov *m, uint32_t s)
     e->running++;
     e->started++;
     m->running++;
+    m->worked = htc__scale_time(m->scale);
     e->started_ticks += (prov_sum)slot->nodes * slot->length;
     htc_scale_submit(m->scale, 1);
     htc_scale_start(m->scale, s, 0, slot->length);
@@ -270,7 +272,7 @@ void htc__prov_job_ends(prov *m, uint32_t s)
         e->running--;
         m->running--;
         e->completed++;
-        e->last = htc__scale_time(m->scale);
+        e->last = m->worked = htc__scale_time(m->scale);
         if (slot->flow != PROV_NONE)
             htc__prov_task_done(m, e, slot->flow, slot->task);
         htc__prov_mark(m, e);

@@ -130,7 +130,7 @@ struct exact {
     uint64_t  transit; /* nodes between the provider's books and an environment's */
     htc_ns    transit_then;
     exact_sum transit_ns;
-    htc_ns    changed, first_start, last_end, longest;
+    htc_ns    changed, worked, first_start, last_end, longest;
     double    work_s;
 };
 

@@ -17,6 +17,9 @@ static int good(const exact_tre *e)
     return e->x->why.status == HTC_OK;
 }
 
+/* Nodes come and go, and no job begins: for so many times as long as it takes to see that none come is this borne. */
+#define EXACT_SHUFFLES 100
+
 static htc_ns later(htc_ns at, htc_ns span)
 {
     return span > HTC_NEVER - at ? HTC_NEVER : at + span;
@@ -178,6 +181,7 @@ static void start(exact_tre *e, size_t j)
     e->started++;
     x->started++;
     x->running++;
+    x->worked = now;
     x->work_s += (double)job->length / 1e9;
     x->longest = job->length > x->longest ? job->length : x->longest;
     x->first_start = now < x->first_start ? now : x->first_start;
@@ -200,7 +204,7 @@ static void end_first(exact_tre *e)
     e->completed++;
     x->completed++;
     x->running--;
-    e->last = x->last_end = e->then;
+    e->last = x->last_end = x->worked = e->then;
     e->ends[0] = e->ends[--e->running];
     htc__order_sink(e->ends, e->running, 0, ends_before, e->job);
     if (e->job[j].flow != EXACT_NONE)
@@ -266,6 +270,7 @@ static void arrive(exact_tre *e)
     htc_ns now = htc__exact_now(e->x);
     e->first = e->first < now ? e->first : now;
     e->x->to_come--;
+    e->x->worked = now;
     if (e->has_flows) {
         e->submitted += htc__exact_flow_arrives(e);
     } else {
@@ -387,11 +392,14 @@ static htc_status end(exact_tre *e, htc_output *out)
     return e->held ? release(e, out, e->held) : HTC_OK;
 }
 
-/* Nothing runs, nothing comes, no other will end by its period, and for two units nothing but scans has happened: its jobs would wait for ever. */
+/* Nothing runs, nothing comes, no other will end by its period, and for two units nothing but scans has happened, or for many that nodes came and went: its jobs
+ * would wait for ever. */
 static int is_hopeless(const exact_tre *e)
 {
     const exact *x = e->x;
-    return !e->o.period_ns && !x->running && !x->to_come && !x->bounded && htc__exact_now(x) - x->changed > 2 * e->unit + 2 * e->book_options.scan_ns;
+    htc_ns       patience = 2 * e->unit + 2 * e->book_options.scan_ns, now = htc__exact_now(x);
+    int          in_vain = now - x->changed > patience || (now - x->worked) / EXACT_SHUFFLES > patience;
+    return !e->o.period_ns && !x->running && !x->to_come && !x->bounded && in_vain;
 }
 
 static int is_over(const exact_tre *e)
