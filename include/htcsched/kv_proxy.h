@@ -61,8 +61,8 @@ typedef struct htc_kv_proxy_options {
     htc_ns          linger_ns;       /**< a message is under way for no longer than this, answered or not; 0: 10 ms */
     htc_ns          retry_ns;        /**< a store that does not greet is greeted again after this; 0: 1 s */
     htc_ns          forget_ns;       /**< an answer that has not come after this is nobody's any more; 0: 60 s */
-    htc_ns          silent_ns;       /**< a store that owes answers and says nothing is asked whether it is there, and so are the others, after
-                                          retry_ns; one that stays silent for this long is left for one that answers; 0: 3 s */
+    htc_ns          silent_ns;       /**< a store that owes answers and has said nothing for retry_ns is asked whether it is there, and the others
+                                          are too. If it stays silent for this long, and another one answers, it is left; 0: 3 s */
 } htc_kv_proxy_options;
 
 /** A proxy, as a machine: self of htc_kv_proxy_ops. */

@@ -492,6 +492,9 @@ Test(kv_proxy, a_silent_store_is_left)
     for (size_t i = 0; i < r.said_n; i++)
         cr_expect(r.said[i].kind == HTC_OUT_MESSAGE, "nothing is lost: %zu", i);
     shows_itself(&r, SECOND, 88);
+    r.now += 20 * HTC_SECOND; /* the proxy itself stood still: the answer may have come */
+    tick(&r);
+    cr_assert(r.said[r.said_n - 1].kind == HTC_OUT_MESSAGE && r.said[r.said_n - 2].kind == HTC_OUT_MESSAGE);
     r.now += HTC_SECOND;
     tick(&r);
     cr_assert(r.said[r.said_n - 2].kind == HTC_OUT_CLOSE && r.said[r.said_n - 2].peer == STORE);

@@ -246,11 +246,13 @@ static htc_status leave_silent(htc_kv_proxy *p, htc_output *out)
     return status == HTC_OK ? lost(p, p->store, out) : status;
 }
 
-/* Its host may be cut off without a word, or it may stand still: all are asked, and where another one answers it is left. */
+/* Its host may be cut off without a word, or it may stand still: all are asked, and where another one answers it is left. A proxy that stood still itself has not
+ * read yet what has come meanwhile: it asks once more. */
 static htc_status doubt(htc_kv_proxy *p, htc_output *out)
 {
     htc_status status = HTC_OK;
-    if (p->doubted && p->now >= later(p->doubted, p->options.silent_ns) && another(p, p->doubted))
+    int        awake = p->now < later(p->doubt_due, p->options.retry_ns);
+    if (p->doubted && p->now >= later(p->doubted, p->options.silent_ns) && another(p, p->doubted) && awake)
         return leave_silent(p, out);
     if (!p->doubted)
         p->doubted = p->now;
