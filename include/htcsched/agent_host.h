@@ -74,10 +74,10 @@ typedef struct htc_agent_host_options {
  * @param[in]     options  borrowed; strings are copied, environ as far as it is used
  * @param[out]    out      gives the executor: htc_agent_host_destroy, after the host
  * @param[out]    error    why; NULL is fine
- * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir; HTC_EIO and others of the file
+ * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir, a second after the call; HTC_EIO and others of the file
  *         system; HTC_ENOMEM
  *
- * Cost: some file system calls.   Since: 0.1
+ * Cost: some file system calls; up to a second where the slot is held and options have no lock.   Since: 0.1
  */
 HTC_API htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_agent_host_options *options,
                                          htc_agent_host **out, htc_error *error);
@@ -105,7 +105,7 @@ HTC_API void htc_agent_host_destroy(htc_agent_host *agent);
  * @param[out] error     why; NULL is fine
  * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir, a second after the call; HTC_EIO; HTC_ENOMEM
  *
- * Cost: the files that were left.   Since: 0.1
+ * Cost: the files that were left; up to a second where the slot is held.   Since: 0.1
  */
 HTC_API htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, int *lock, uint32_t *ended,
                                           htc_error *error);

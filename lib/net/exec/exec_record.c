@@ -197,19 +197,19 @@ static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
     return ended;
 }
 
-/* A process that a killed agent was about to start holds the lock for a moment longer than the agent: until it has closed what it inherited. */
+/* A process that a killed agent was about to start holds the lock for a moment longer than the agent: until it has closed what it inherited. 0 or why not. */
 static int lock_in_time(const htc_env *env, const char *path, int fd)
 {
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     htc_ns       end = htc_host_now() + LOCK_PATIENCE;
-    int          locked = fcntl(fd, F_OFD_SETLK, &whole) == 0;
-    if (!locked && (errno == EAGAIN || errno == EACCES))
+    int          why = fcntl(fd, F_OFD_SETLK, &whole) == 0 ? 0 : errno;
+    if (why == EAGAIN || why == EACCES)
         htc__log(env, HTC_LOG_DEBUG, "%s is held -> wait a moment", path);
-    while (!locked && (errno == EAGAIN || errno == EACCES) && htc_host_now() < end) {
+    while ((why == EAGAIN || why == EACCES) && htc_host_now() < end) {
         usleep(2000);
-        locked = fcntl(fd, F_OFD_SETLK, &whole) == 0;
+        why = fcntl(fd, F_OFD_SETLK, &whole) == 0 ? 0 : errno;
     }
-    return locked;
+    return why;
 }
 
 /* Nobody else lives in the slot: *fd holds the lock. It lies beside the slot: what is in there is its user's, who could hold it. */
@@ -220,9 +220,9 @@ static htc_status lock_slot(const htc_env *env, const char *slot_dir, int *fd, h
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (*fd < 0)
         return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot open %s: %s", path, strerror(errno));
-    if (lock_in_time(env, path, *fd))
+    int why = lock_in_time(env, path, *fd);
+    if (!why)
         return HTC_OK;
-    int why = errno;
     close(*fd);
     *fd = -1;
     if (why != EAGAIN && why != EACCES)

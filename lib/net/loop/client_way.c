@@ -273,7 +273,7 @@ static void connected(way *w)
         return;
     }
     setsockopt(w->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    htc__socket_watch(w->fd, SILENT_S);
+    htc__socket_watch(w->fd, SILENT_S, 1);
     htc_status status = htc__sealed_begin(w->sealed);
     if (status != HTC_OK) {
         over(w, status == HTC_ENOTFOUND ? HTC_EDENIED : status, "%s", *htc__sealed_reason(w->sealed) ? htc__sealed_reason(w->sealed) : htc_strerror(status));

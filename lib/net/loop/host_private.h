@@ -212,8 +212,9 @@ void htc__accept_balancer_free(htc_host *host);
 /* socket.c: Unix sockets of any path length. Answers a descriptor or -1 with errno. */
 int htc__unix_connect(const char *path, int flags);
 int htc__unix_listen(const char *path, uint32_t mode, int *in_use);
-/* A peer whose host or whose way is gone says nothing, and a TCP connection to it would last for ever: it ends when its kernel has acknowledged nothing for so long. */
-void htc__socket_watch(int fd, int silent_s);
+/* A peer whose host or whose way is gone says nothing, and a TCP connection to it would last for ever: an idle one ends when its kernel has answered nothing for so long.
+ * takes: so does one whose data it has not taken for so long, be it gone or slow; otherwise that is left to TCP's own patience. */
+void htc__socket_watch(int fd, int silent_s, int takes);
 #define HTC__SILENT_S 60 /* where those at both ends have periods of their own */
 
 /* pool.c */

@@ -130,7 +130,7 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
             int one = 1;
             info.transport = l->stream ? HTC_TRANSPORT_STREAM : HTC_TRANSPORT_TCP;
             setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-            htc__socket_watch(fd, HTC__SILENT_S);
+            htc__socket_watch(fd, HTC__SILENT_S, !l->stream); /* a browser may pause a download */
         }
         if (h->dealt_count && !l->keys && (l->stream || l->path)) {
             htc__accept_balancer(h, fd, &info, l->stream, l->refusal);

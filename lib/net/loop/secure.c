@@ -171,7 +171,7 @@ static void connect_to(htc__conn *c, const struct sockaddr_storage *to, socklen_
     int one = 1, fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        htc__socket_watch(fd, HTC__SILENT_S);
+        htc__socket_watch(fd, HTC__SILENT_S, 1);
     }
     if (fd < 0 || (connect(fd, (const struct sockaddr *)to, len) != 0 && errno != EINPROGRESS)) {
         int why = errno;

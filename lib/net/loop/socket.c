@@ -70,13 +70,15 @@ int htc__unix_connect(const char *path, int flags)
     return fd;
 }
 
-void htc__socket_watch(int fd, int silent_s)
+void htc__socket_watch(int fd, int silent_s, int takes)
 {
-    int on = 1, idle_s = silent_s / 3, every_s = silent_s / 6, lost_ms = silent_s * 1000;
+    int on = 1, idle_s = silent_s / 3, every_s = silent_s / 6, count = 4, lost_ms = silent_s * 1000;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    if (takes)
+        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
 }
 
 /* 1 if somebody listens there, 0 if the file is a leftover or missing, -1 with errno if it is something else. */

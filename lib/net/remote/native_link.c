@@ -220,7 +220,7 @@ static int connect_to(const struct sockaddr_storage *to, socklen_t len, htc_ns p
         return -1;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    htc__socket_watch(fd, HTC__SILENT_S);
+    htc__socket_watch(fd, HTC__SILENT_S, 1);
     return fd;
 }
 

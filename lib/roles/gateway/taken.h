@@ -21,7 +21,7 @@ typedef struct task_hold {
     uint64_t      devices;
     uint32_t      site;
     uint64_t      grant;  /* of one that is owed: by which its agent got it; 0: it is of no account */
-    uint64_t      memory; /* of one that is owed: bytes that are reserved for it; before, as they would be, if its record says so */
+    uint64_t      memory; /* of one that is owed: bytes that are reserved for it. Of one that runs: what will be, if its record has it; else 0 */
     struct task_hold *next; /* of those that are owed */
 } task_hold;
 
