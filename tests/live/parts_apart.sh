@@ -70,10 +70,12 @@ more()
 }
 more "all is well"
 # A connection whose other end is gone without a word ends some time, at both ends.
-for host in a b c head1 head2 east; do
-    ip netns exec $host ss -tnoH state established '( sport = :7421 or dport = :7421 or sport = :7420 or dport = :7420 )' > ways
-    [ -s ways ] && ! grep -v 'timer:' ways || fail "connections of $host that last for ever: $(cat ways)"
-done
+all_end()
+{
+    ip netns exec "$1" ss -tnoH state established '( sport = :7421 or dport = :7421 or sport = :7420 or dport = :7420 )' > ways
+    [ -s ways ] && ! grep -qv 'timer:' ways
+}
+for host in a b c head1 head2 east; do soon all_end $host || fail "connections of $host that last for ever: $(cat ways)"; done
 cut head1
 soon active head2 || fail "the other gateway does not go on: $(cat head2.said)"
 more "the host of the active gateway is cut off"
