@@ -614,6 +614,40 @@ Test(gateway_gangs, memory_of_a_member_is_reserved_until_it_has_ended)
     books_are_right();
 }
 
+/* The leader's agent is lost, and the gang takes nothing but memory: its record goes on to name the members too, whose processes may run. */
+Test(gateway_gangs, memory_of_a_gang_whose_leader_is_lost_outlives_the_gateway)
+{
+    uint32_t p = operator_peer(), leads;
+    begin_hands();
+    uint64_t job = submit(p, "olga", WIDE(4, 2, 1));
+    for (int i = 0; i < 60 && parts_of(job, &leads) < 2; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(u32, parts_of(job, &leads), 2));
+    gang_hand *leader = member_hand(0);
+    ends_late = 1;
+    leader->alive = 0; /* it says nothing */
+    for (int i = 0; i < 80 && count_of(p, job, "waiting") == 0; i++)
+        turn_all(1000 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, job, "waiting"), 1), "for two nodes");
+    cr_expect(eq(u64, reserved(p), UINT64_C(16) << 30), "the processes of both may run");
+    for (int i = 0; i < 2; i++) {
+        p = (rig_kill(&r), rig_start(&r), operator_peer());
+        cr_expect(eq(u64, reserved(p), UINT64_C(16) << 30), "start %d", i);
+        books_are_right();
+    }
+    process_ended(leader->h.id);
+    for (int i = 0; i < 2; i++) {
+        cr_expect(eq(u64, reserved(p), UINT64_C(8) << 30), "start %d: the member has not said that it has ended", i);
+        books_are_right();
+        p = (rig_kill(&r), rig_start(&r), operator_peer());
+    }
+    come_back(); /* with nothing in their hands */
+    cr_expect(eq(u64, reserved(p), 0));
+    p = (rig_kill(&r), rig_start(&r), operator_peer());
+    cr_expect(eq(u64, reserved(p), 0), "nothing is left of it");
+    books_are_right();
+}
+
 /* That an agent does not have an attempt whose grant may still be on its way does not say that it has ended. */
 Test(gateway_gangs, a_heartbeat_from_before_the_grant_gives_no_devices_back)
 {

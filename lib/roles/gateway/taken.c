@@ -282,9 +282,11 @@ static void add_owed(htc_gateway *gw, agent *a, task_hold *k)
     htc__gw_memory_reserve(gw, a);
 }
 
-/* The record of an attempt that has none, before its chunk says that it is lost. */
+/* The record of an attempt that has none, before its chunk says that it is lost. A gang has one, of all its members. */
 static void note_lost(htc_gateway *gw, const agent *a, const task_hold *k)
 {
+    if (htc__gw_gang_leader(gw, &k->attempt))
+        return;
     job         *j = htc__gw_job(gw, k->attempt.job);
     chunk       *c = j && k->attempt.task < j->count ? htc__gw_chunk(j, k->attempt.task / CHUNK_TASKS) : NULL;
     const task *t = c ? &c->tasks[k->attempt.task % CHUNK_TASKS] : NULL;
@@ -302,8 +304,8 @@ void htc__gw_taken_owe(htc_gateway *gw, agent *a, const held *h, int lost)
         return;
     k->memory = bytes;
     k->grant = lost ? 0 : h->grant;
-    if (lost && !h->taken && !h->member)
-        note_lost(gw, a, k); /* a gang has a record */
+    if (lost && !h->taken)
+        note_lost(gw, a, k);
     add_owed(gw, a, k);
 }
 
