@@ -369,6 +369,53 @@ Test(gateway_counted, licences_of_a_lost_agent_outlive_the_gateway)
     cr_expect(eq(u64, used(p, "matlab"), 0));
 }
 
+static void with_gpus_and_one_gib(htc_gateway_options *o)
+{
+    static htc_site_options site;
+    with_gpus(o);
+    site = o->sites[0];
+    site.memory = UINT64_C(1) << 30;
+    o->sites = &site;
+}
+
+static uint64_t memory_reserved(uint32_t p)
+{
+    json_t  *answer = rig_ask(&r, p, "{\"op\":\"agents\"}");
+    uint64_t n = (uint64_t)json_integer_value(json_object_get(json_array_get(json_object_get(answer, "sites"), 0), "memory_reserved"));
+    json_decref(answer);
+    return n;
+}
+
+/* The next gateway is told that the site has less memory than the lost agent's task reserves: its GPUs are nobody else's all the same. */
+Test(gateway_counted, devices_of_a_lost_agent_outlive_a_gateway_that_has_less_memory)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt lost;
+    submit_counted(p, "olga", HTC_RESOURCE_GPU, 2, 2);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &lost), HTC_GRANT_TASKS));
+    rig_pass(&r, 31 * HTC_SECOND);
+    cr_assert(eq(int, (int)count_of(p, lost.job, "waiting"), 2), "it is lost");
+    cr_assert(eq(u64, memory_reserved(p), UINT64_C(2) << 30));
+    r.change = with_gpus_and_one_gib;
+    for (int i = 0; i < 2; i++) {
+        p = start_again();
+        rig_pass(&r, 100 * HTC_MS);
+        cr_expect(eq(u64, used(p, "gpu"), 2), "start %d: its process may run", i);
+        cr_expect(eq(u64, memory_reserved(p), UINT64_C(1) << 30), "start %d: what is free", i);
+        books_are_right();
+    }
+    r.change = with_gpus;
+    p = start_again();
+    cr_expect(eq(u64, memory_reserved(p), UINT64_C(2) << 30), "the record says what it was");
+    process_ended(h.id);
+    cr_expect(eq(u64, used(p, "gpu"), 0));
+    cr_expect(eq(u64, memory_reserved(p), 0));
+    p = start_again();
+    cr_expect(eq(u64, used(p, "gpu"), 0), "nothing is left of it");
+}
+
 /* The gateway ended before it had deleted the record of an attempt that has ended. What that says is of no account as soon as another attempt has the device. */
 Test(gateway_counted, a_record_that_is_left_over_takes_nothing_from_the_next_attempt)
 {

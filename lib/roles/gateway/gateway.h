@@ -765,7 +765,7 @@ void     htc__gw_job_needs(htc_gateway *gw, job *j);                     /* need
 uint64_t htc__site_needs(const site *s, uint64_t named, uint32_t slots); /* what a task with that figure reserves there */
 int      htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory, uint32_t slots); /* if not, the job waits for memory */
 int      htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots); /* may what it holds run in so many? */
-int      htc__gw_memory_has(const htc_gateway *gw, const agent *a, uint64_t bytes); /* is there so much, whoever waits for it, beside what its others reserve? */
+uint64_t htc__gw_memory_room(const htc_gateway *gw, const agent *a); /* what one more of its tasks could reserve, whoever waits for it */
 void     htc__gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds, or owes */
 void     htc__gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to the user */
 void     htc__gw_memory_keep(htc_gateway *gw);                      /* room for those who have waited for long */

@@ -228,10 +228,12 @@ static uint64_t reserves(const agent *a, uint32_t slots, uint64_t more)
     return sum;
 }
 
-int htc__gw_memory_has(const htc_gateway *gw, const agent *a, uint64_t bytes)
+/* One more takes the place of the smallest, if as many as the agent has slots reserve something. */
+uint64_t htc__gw_memory_room(const htc_gateway *gw, const agent *a)
 {
     const memory *m = &gw->sites[a->site].memory;
-    return m->total == 0 || reserves(a, a->n_slots, bytes) - a->memory <= htc__memory_free(m);
+    assert(a->n_slots > 0);
+    return m->total ? htc__memory_free(m) + reserves(a, a->n_slots, 0) - reserves(a, a->n_slots - 1, 0) : UINT64_MAX;
 }
 
 int htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots)

@@ -512,28 +512,34 @@ static int owes_already(const agent *a, const htc_attempt *at)
     return 0;
 }
 
-/* Of an attempt that has ended or is lost. Its processes may still run at an agent that is not gone. If another attempt has one of its devices, or there is
- * too little memory beside what others have reserved, it had ended, and only its record was still to be deleted. 0: nobody owes anything of it. */
+/* Of an attempt that has ended or is lost. Its processes may still run at an agent that is not gone. If another attempt has one of its devices, or it had
+ * nothing but memory and there is too little beside what others have reserved, it had ended, and only its record was still to be deleted. That memory is
+ * short says nothing of its devices: the site may have less than before. NULL: this agent owes nothing of it. */
+static task_hold *hold_again(htc_gateway *gw, const agent *a, const hold_left *l, uint32_t i)
+{
+    uint64_t bytes = l->of[i].memory, room = htc__gw_memory_room(gw, a);
+    if ((gw->sites[a->site].counted.devices & l->of[i].devices) || (!l->need.n && (bytes == 0 || bytes > room)))
+        return NULL;
+    task_hold *k = taken_new(gw, a->site, &l->attempt, &l->need);
+    if (!k)
+        return NULL;
+    k->devices = l->of[i].devices;
+    k->memory = bytes < room ? bytes : room;
+    htc__counted_retake(&gw->sites[a->site].counted, &k->need, k->devices);
+    return k;
+}
+
+/* 0: nobody owes anything of it. */
 static int owe_again(htc_gateway *gw, const hold_left *l)
 {
     int owes = 0;
     for (uint32_t i = 0; i < l->n; i++) {
-        agent *a = htc__gw_agent(gw, l->of[i].agent);
-        if (a && owes_already(a, &l->attempt)) { /* a gang is not whole any more */
-            owes = 1;
-            continue;
-        }
-        int        has = l->need.n || l->of[i].memory;
-        task_hold *k = a && has && !(gw->sites[a->site].counted.devices & l->of[i].devices) && htc__gw_memory_has(gw, a, l->of[i].memory)
-                           ? taken_new(gw, a->site, &l->attempt, &l->need)
-                           : NULL;
-        if (!k)
-            continue;
-        k->devices = l->of[i].devices;
-        k->memory = l->of[i].memory;
-        htc__counted_retake(&gw->sites[a->site].counted, &k->need, k->devices);
-        add_owed(gw, a, k);
-        owes = 1;
+        agent     *a = htc__gw_agent(gw, l->of[i].agent);
+        int        already = a && owes_already(a, &l->attempt); /* a gang is not whole any more */
+        task_hold *k = a && !already ? hold_again(gw, a, l, i) : NULL;
+        if (k)
+            add_owed(gw, a, k);
+        owes |= already || k;
     }
     return owes;
 }
