@@ -269,8 +269,6 @@ Test(sim_provision_exact, nothing_is_lost_whatever_happens)
         x.o.setup = &d.setup;
         x.o.setup_delay = (uint32_t)htc_rng_below(&rng, 2);
         x.o.granter = htc_provision_granter_of((uint32_t)htc_rng_below(&rng, 2));
-        for (size_t i = 0; i < n && x.o.granter == htc_provision_granter_of(HTC_PROVISION_PARTIAL); i++) /* else, as in the model, they may lease and return for ever what is too little */
-            d.tre[i].period_ns = d.tre[i].period_ns ? d.tre[i].period_ns : 200 * S;
         htc_status status = run(&x, d.tre, n, 15 + htc_rng_below(&rng, 20));
         HOLDS(status == HTC_OK && !x.r.scale.wrong[0]);
         HOLDS(x.r.submitted == x.r.completed + x.r.unfinished + x.r.refused && x.r.granted == x.r.returned);
