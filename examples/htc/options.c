@@ -173,6 +173,7 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
         const char *equals = is_long ? strchr(a, '=') : NULL;
         size_t      len = is_long ? (equals ? (size_t)(equals - a) - 2 : strlen(a) - 2) : 0;
         const opt  *o = find_opt(opts, n, a + 2, len, is_long ? 0 : a[1]);
+        const opt  *own = o;
         if (!o)
             o = find_opt(common, n_common, a + 2, len, is_long ? 0 : a[1]);
         char hint[160];
@@ -199,8 +200,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
         htc_status s = store(c, o, value);
         if (s != HTC_OK)
             return s;
-        if (o >= opts && o < opts + n && o->kind != OPT_LIST) /* a value of 0 is said, too */
-            c->said |= UINT64_C(1) << (o - opts);
+        if (own && o->kind != OPT_LIST) /* a value of 0 is said, too */
+            c->said |= UINT64_C(1) << (own - opts);
     }
     if (help) {
         printf("usage: htc %s%s%s\n\n%s\n\n", cmd->name, cmd->args[0] ? " " : "", cmd->args, cmd->summary);
