@@ -125,6 +125,15 @@ assert run["wrong"] == "" and run["granted"] == run["ended"] == 60 and run["cont
 assert 5 <= run["messages"] <= run["messages_all"] and run["swaps"] >= 120, run
 PY
 done
+ends 0 "${live[@]}" --history "$dir/history.swf" --json
+python3 - "$dir" << 'PY'
+import json, sys
+dir = sys.argv[1]
+run = json.load(open(dir + "/out"))
+jobs = [[float(x) for x in line.split()] for line in open(dir + "/history.swf") if not line.startswith(";")]
+work, told = sum(j[3] * j[4] for j in jobs), run["utilisation"] * run["nodes"] * run["makespan_s"]
+assert abs(work - told) < 1e-3 * told, ("a job in the history runs as long as it is, not until its end is noticed", work, told)
+PY
 ends 0 "${live[@]}" --history "$dir/history.swf"
 grep -q '^run  *on this machine: a process for each controller, and a store$' "$dir/out" || fail "it is not said that it was run"
 same_work 60 16

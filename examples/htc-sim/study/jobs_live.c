@@ -161,11 +161,12 @@ static void give_back(controller *c, live_job *job)
         }
 }
 
-static void keep_ended(const controller *c, const live_job *job, htc_ns now)
+/* When it was over, not when that was noticed: as in the model. */
+static void keep_ended(const controller *c, const live_job *job)
 {
     if (c->ended)
         c->ended[job->number] = (htc_sim_jobs_ended){ .size = sizeof *c->ended, .job = job->number, .controller = c->own, .nodes = job->need, .submitted = job->begun,
-                                                      .started = job->starts, .ended = now };
+                                                      .started = job->starts, .ended = job->ends };
 }
 
 /* Jobs whose time is over give back what they have. Answers for when the next one ends. */
@@ -175,7 +176,7 @@ static htc_ns end_jobs(controller *c)
     for (size_t i = 0; i < c->n_running && c->status == HTC_OK;)
         if (c->running[i].ends <= now_of(c)) {
             uint64_t asked = c->asked;
-            keep_ended(c, &c->running[i], now_of(c));
+            keep_ended(c, &c->running[i]);
             give_back(c, &c->running[i]);
             c->c->requests_all += c->asked - asked;
             c->running[i] = c->running[--c->n_running];
