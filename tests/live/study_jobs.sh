@@ -98,6 +98,9 @@ for bad in "$dir" "$dir/none/history.swf"; do
     says "$bad"
     says "next: choose for sim.history"
 done
+long=$dir/$(printf '%0600d' 0)
+ends 2 jobs --count 10 --history "$long"
+says "sim.history has more than 511 bytes"
 ends 2 jobs --count 10 --history "$dir/history.swf" --seeds 1..2
 says "a history (sim.history) is of one run"
 ends 2 jobs --count 10 --history "$dir/history.swf" --checkpoint "$dir/state"

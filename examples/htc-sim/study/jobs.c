@@ -128,6 +128,12 @@ static int log_of(jobs_study *j, const settings *s, htc_error *error)
     return trace_open(&j->log, error);
 }
 
+static int history_of(jobs_study *j, const settings *s, htc_error *error)
+{
+    size_t n = (size_t)snprintf(j->history.path, sizeof j->history.path, "%s", settings_text(s, "sim.history"));
+    return n < sizeof j->history.path || settings_refuse(error, HTC_ECONFIG, "sim.history has more than 511 bytes", "choose a shorter name");
+}
+
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     jobs_study *j = calloc(1, sizeof *j);
@@ -151,10 +157,9 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     j->live = settings_choice(s, "sim.live") == 1;
     snprintf(j->store, sizeof j->store, "%s", settings_text(s, "sim.store"));
-    snprintf(j->history.path, sizeof j->history.path, "%s", settings_text(s, "sim.history"));
     if (o->wait_ns_max < o->wait_ns)
         settings_refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
-    else if (policies_of(j, s, error) && log_of(j, s, error))
+    else if (history_of(j, s, error) && policies_of(j, s, error) && log_of(j, s, error))
         return j;
     close_run(j);
     return NULL;
