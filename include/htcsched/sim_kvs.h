@@ -241,10 +241,11 @@ HTC_API htc_status htc_sim_kvs_run(const htc_env *env, const htc_sim_kvs_options
  * the same requests as in the model; which members own them is drawn by the store.
  *
  * @param[in]  env      its allocator alone is looked at (NULL: malloc)
- * @param[in]  options  borrowed; of host stop, stop_after and progress alone
+ * @param[in]  options  borrowed; of host stop, stop_after, progress and memory_max
  * @param[out] report   filled as far as its size says
  * @param[out] error    why; NULL is fine
- * @return HTC_OK, whatever became of the run; HTC_EUNSUPPORTED: another model, a checkpoint, or no number of keys; HTC_ETOOBIG: more than the limits above;
+ * @return HTC_OK, whatever became of the run; HTC_EUNSUPPORTED: another model, a checkpoint, or no number of keys; HTC_ETOOBIG: more than the limits above, or
+ *         than host.memory_max bytes;
  *         HTC_EINVAL if something is missing or out of range; HTC_EABI; HTC_ENOMEM
  *
  * Cost: some 20 us a request.   Since: 0.2

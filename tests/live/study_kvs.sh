@@ -75,6 +75,9 @@ ends 2 kvs --store live --engine exact
 says "set workload.keys to a number of keys"
 ends 2 kvs --store live --keys 100 --clients 2000 --engine exact
 says "the exact engine runs at most 64 members and 1024 clients"
+ends 2 "${exact[@]}" --engine exact --memory 1M
+says "the run needs more than the 1 MiB of memory that are allowed"
+says "next: make the experiment smaller, raise sim.memory, or leave out sim.engine"
 ends 2 kvs --store live --keys 100 --engine exact --checkpoint "$dir/state"
 says "a run of the exact engine has no checkpoint"
 

@@ -164,6 +164,41 @@ static void refuses(void)
     expect(htc_sim_kvs_exact(NULL, &o, &r, NULL) == HTC_OK && r.interrupted && r.scale.events == 20000, "it does not stop after so many events");
 }
 
+static void count_line(void *ctx, uint32_t level, const char *line)
+{
+    (void)level;
+    (void)line;
+    ++*(size_t *)ctx;
+}
+
+/* Of the caller's environment the allocator alone is looked at; of memory there is as much as the host allows, and it is all given back. */
+static void keeps_within_memory(void)
+{
+    htc_sim_kvs_options o = costly(3, 3, 0.5, 2);
+    htc_sim_kvs_report  r = { .size = sizeof r };
+    htc_error           e = { 0 };
+    htc_rng             rng = { 0 };
+    size_t              lines = 0;
+    htc_log             log = { .write = count_line, .ctx = &lines, .level = HTC_LOG_DEBUG };
+    alloc_fail          f = alloc_fail_at(0);
+    htc_env             env = alloc_fail_env(&f);
+    o.clients = 4;
+    o.requests = 100;
+    env.log = &log;
+    env.rng = &rng;
+    expect(htc_sim_kvs_exact(&env, &o, &r, NULL) == HTC_OK && lines == 0 && memcmp(&rng, &(htc_rng){ 0 }, sizeof rng) == 0, "it says %zu lines, or draws", lines);
+    uint64_t needed = r.memory;
+    expect(needed > 100000, "%llu bytes", (unsigned long long)needed);
+    for (uint64_t part = 1; part <= 64; part++) {
+        uint64_t max = needed * part / 64;
+        o.host = &(htc_scale_host){ .size = sizeof(htc_scale_host), .memory_max = max };
+        htc_status status = htc_sim_kvs_exact(&env, &o, &r, &e);
+        expect(part == 64 ? status == HTC_OK && r.memory == max : status == HTC_ETOOBIG && strstr(e.text, "MiB of memory that are allowed"), "with %llu bytes: %s %s",
+               (unsigned long long)max, htc_status_name(status), e.text);
+    }
+    expect(f.live == 0, "%zu pieces are not given back", f.live);
+}
+
 /* Whatever piece of memory is refused, the rest is given back. */
 static void has_no_memory(void)
 {
@@ -201,6 +236,7 @@ int main(void)
     beside_with_costs(5, 3, 1, 2);
     beside_with_costs(3, 3, 1, 0);
     refuses();
+    keeps_within_memory();
     has_no_memory();
     /* What is seen is the protocol: with one owner more to wait for, or no sync, the model is far away. */
     trial   other = trials[0];

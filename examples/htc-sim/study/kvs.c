@@ -207,7 +207,8 @@ static int resume(void *run, const htc_scale_tape *tape, htc_error *error)
 static const char *next_step(htc_status status, const kvs_study *k, const watch *w)
 {
     if (k->exactly)
-        return status == HTC_ETOOBIG ? "make the experiment smaller, or leave out sim.engine" : status == HTC_EUNSUPPORTED ? "leave out --checkpoint, or sim.engine" : "change its settings";
+        return status == HTC_ETOOBIG        ? w->host.memory_max ? "make the experiment smaller, raise sim.memory, or leave out sim.engine" : "make the experiment smaller, or leave out sim.engine"
+               : status == HTC_EUNSUPPORTED ? "leave out --checkpoint, or sim.engine" : "change its settings";
     if (status == HTC_ETOOBIG)
         return w->host.memory_max ? "make clients.count lower, or raise sim.memory or sim.tick" : "raise sim.tick";
     if (status == HTC_EFULL)
@@ -224,9 +225,10 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     w->what = "requests";
     *error = (htc_error){ 0 };
     uint64_t bytes = 0;
-    (void)htc_sim_kvs_memory(&k->options, &bytes);
+    if (!k->exactly) /* how much the exact engine needs depends on its course */
+        (void)htc_sim_kvs_memory(&k->options, &bytes);
     watch_needs(w, bytes);
-    htc_status status = k->exactly ? htc_sim_kvs_exact(NULL, &k->options, &k->report, error) : htc_sim_kvs_run(&w->env, &k->options, &k->report, error);
+    htc_status status = k->exactly ? htc_sim_kvs_exact(&w->env, &k->options, &k->report, error) : htc_sim_kvs_run(&w->env, &k->options, &k->report, error);
     watch_close(w);
     k->seconds = watch_seconds() - begun;
     if (status == HTC_OK)

@@ -8,6 +8,7 @@
 #include "sim/models/kvs.h"
 #include "sim/models/kvs_live.h"
 #include "sim/scale/draw.h"
+#include "sim/scenarios/counted.h"
 #include "sim/scenarios/kvs_process.h"
 
 #define PATIENCE   (UINT64_C(3600) * HTC_SECOND) /* nobody suspects anybody, and nothing is said again */
@@ -42,7 +43,8 @@ typedef struct exact_program {
 } exact_program;
 
 struct exact {
-    htc_env             env;
+    counted             memory;
+    htc_scale_host      host; /* the caller's, as far as it goes */
     htc_sim_kvs_options options;
     htc_sim            *sim;
     htc_kv_member      *listed;
@@ -251,7 +253,7 @@ static htc_status add_process(exact *x, exact_process *p, const char *kind, uint
     char                 name[32];
     htc_sim_node_options n = { .size = sizeof n, .name = name, .host = host, .ctx = ctx };
     snprintf(name, sizeof name, "%s%llu", kind, (unsigned long long)number);
-    p->env = &x->env;
+    p->env = &x->memory.env;
     p->o = &x->options;
     p->cores = &x->cores;
     htc_status status = htc__kvs_process_open(p);
@@ -271,8 +273,8 @@ static htc_status open_members(exact *x)
         snprintf(m->address, sizeof m->address, "sim:%u", i);
         x->address[i] = m->address;
         x->listed[i] = (htc_kv_member){ .id = htc_rng_next(&rng) | 1, .peer = i + 1 };
-        htc_buf_init(&m->batch, &x->env, 0);
-        status = htc_kv_memory_create(&x->env, &m->engine);
+        htc_buf_init(&m->batch, &x->memory.env, 0);
+        status = htc_kv_memory_create(&x->memory.env, &m->engine);
         if (status == HTC_OK)
             status = add_process(x, &m->process, "m", i, &host, m);
     }
@@ -306,13 +308,13 @@ static htc_status open_world(exact *x)
     const htc_sim_kvs_options *o = &x->options;
     htc_sim_net                net = { .size = sizeof net, .latency_ns = o->latency_ns };
     htc_sim_options            s = { .size = sizeof s, .seed = o->seed, .net = &net };
-    x->member = htc__alloc(&x->env, o->servers * sizeof *x->member);
-    x->listed = htc__alloc(&x->env, o->servers * sizeof *x->listed);
-    x->address = htc__alloc(&x->env, o->servers * sizeof *x->address);
-    x->program = htc__alloc(&x->env, o->programs * sizeof *x->program);
-    x->client = htc__alloc(&x->env, o->clients * sizeof *x->client);
-    x->asked = htc__alloc(&x->env, o->clients * o->depth * sizeof *x->asked);
-    x->sum = o->weights ? htc__alloc(&x->env, o->keys * sizeof *x->sum) : NULL;
+    x->member = htc__alloc(&x->memory.env, o->servers * sizeof *x->member);
+    x->listed = htc__alloc(&x->memory.env, o->servers * sizeof *x->listed);
+    x->address = htc__alloc(&x->memory.env, o->servers * sizeof *x->address);
+    x->program = htc__alloc(&x->memory.env, o->programs * sizeof *x->program);
+    x->client = htc__alloc(&x->memory.env, o->clients * sizeof *x->client);
+    x->asked = htc__alloc(&x->memory.env, o->clients * o->depth * sizeof *x->asked);
+    x->sum = o->weights ? htc__alloc(&x->memory.env, o->keys * sizeof *x->sum) : NULL;
     if (!x->member || !x->listed || !x->address || !x->program || !x->client || !x->asked || (o->weights && !x->sum))
         return HTC_ENOMEM;
     x->peers = o->servers + 1;
@@ -324,7 +326,7 @@ static htc_status open_world(exact *x)
     x->warming = x->working = o->clients;
     htc_status status = htc__kvs_sum_weights(o, x->sum);
     if (status == HTC_OK)
-        status = htc_sim_create(&x->env, &s, &x->sim);
+        status = htc_sim_create(&x->memory.env, &s, &x->sim);
     if (status == HTC_OK)
         status = open_members(x);
     return status == HTC_OK ? open_programs(x) : status;
@@ -348,13 +350,13 @@ static void close_world(exact *x)
         if (m->engine.ops)
             m->engine.ops->destroy(m->engine.ctx);
     }
-    htc__free(&x->env, x->member, o->servers * sizeof *x->member);
-    htc__free(&x->env, x->listed, o->servers * sizeof *x->listed);
-    htc__free(&x->env, x->address, o->servers * sizeof *x->address);
-    htc__free(&x->env, x->program, o->programs * sizeof *x->program);
-    htc__free(&x->env, x->client, o->clients * sizeof *x->client);
-    htc__free(&x->env, x->asked, o->clients * o->depth * sizeof *x->asked);
-    htc__free(&x->env, x->sum, o->keys * sizeof *x->sum);
+    htc__free(&x->memory.env, x->member, o->servers * sizeof *x->member);
+    htc__free(&x->memory.env, x->listed, o->servers * sizeof *x->listed);
+    htc__free(&x->memory.env, x->address, o->servers * sizeof *x->address);
+    htc__free(&x->memory.env, x->program, o->programs * sizeof *x->program);
+    htc__free(&x->memory.env, x->client, o->clients * sizeof *x->client);
+    htc__free(&x->memory.env, x->asked, o->clients * o->depth * sizeof *x->asked);
+    htc__free(&x->memory.env, x->sum, o->keys * sizeof *x->sum);
 }
 
 /* ---- a run ---- */
@@ -377,14 +379,14 @@ static htc_status begin_run(exact *x)
 
 static int stopped(const exact *x, uint64_t events)
 {
-    const htc_scale_host *h = x->options.host;
-    return h && ((events % LOOK_EVERY == 0 && h->stop && *h->stop) || (h->stop_after && htc_sim_events(x->sim) >= h->stop_after));
+    const htc_scale_host *h = &x->host;
+    return (events % LOOK_EVERY == 0 && h->stop && *h->stop) || (h->stop_after && htc_sim_events(x->sim) >= h->stop_after);
 }
 
 static void tell_progress(const exact *x)
 {
-    const htc_scale_host *h = x->options.host;
-    if (h && h->progress)
+    const htc_scale_host *h = &x->host;
+    if (h->progress)
         h->progress(h->ctx, &(htc_scale_progress){ .size = sizeof(htc_scale_progress), .done = x->answered, .total = x->options.clients * x->options.requests,
                                                    .events = htc_sim_events(x->sim), .at = htc_sim_now(x->sim) - x->begin });
 }
@@ -438,6 +440,7 @@ static void tell(const exact *x, htc_sim_kvs_report *r)
     r->answered = x->answered - x->failed;
     r->failed = x->failed;
     r->service_ns = o->service_ns;
+    r->memory = r->scale.memory = x->memory.peak;
     r->scale.finished = !r->interrupted;
     r->scale.events = r->scale.events_here = htc_sim_events(x->sim);
     r->scale.hash = htc_sim_hash(x->sim);
@@ -471,11 +474,45 @@ static const char *cannot(const htc_sim_kvs_options *o)
     return o->keys ? NULL : "the exact engine wants a number of keys: a store without one for each request keeps them all";
 }
 
+static htc_status known(exact *x, const htc_sim_kvs_options *options, const htc_sim_kvs_report *report)
+{
+    htc_status status = report && report->size >= offsetof(htc_sim_kvs_report, scale) ? htc__kvs_known(options, &x->options) : HTC_EINVAL;
+    x->host = (htc_scale_host){ .size = sizeof x->host };
+    if (status == HTC_OK && x->options.host)
+        status = htc__options_copy(&x->host, sizeof x->host, x->options.host, x->options.host->size, sizeof(size_t));
+    return status;
+}
+
+static htc_status run_world(exact *x)
+{
+    htc_status status = open_world(x);
+    if (status == HTC_OK)
+        status = run_until_none(x, &x->warming);
+    if (status == HTC_OK)
+        status = begin_run(x);
+    if (status == HTC_OK)
+        status = run_until_none(x, &x->working);
+    if (x->memory.too_big)
+        return HTC_ETOOBIG;
+    return x->no_memory || htc_sim_status(x->sim) == HTC_ENOMEM ? HTC_ENOMEM : status;
+}
+
+static void say_why(const exact *x, htc_status status, htc_error *error)
+{
+    if (status == HTC_ETOOBIG)
+        htc__error(error, status, "the run needs more than the %llu MiB of memory that are allowed", (unsigned long long)(x->host.memory_max >> 20));
+    else
+        htc__error(error, status, "%s",
+                   status == HTC_ENOMEM ? "no memory for the store" :
+                   status == HTC_EINVAL ? "the weights of the keys are no numbers of which one is above 0" :
+                                          htc_strerror(status));
+}
+
 htc_status htc_sim_kvs_exact(const htc_env *env, const htc_sim_kvs_options *options, htc_sim_kvs_report *report, htc_error *error)
 {
     htc_sim_kvs_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
     exact              x = { 0 };
-    htc_status         status = report && report->size >= offsetof(htc_sim_kvs_report, scale) ? htc__kvs_known(options, &x.options) : HTC_EINVAL;
+    htc_status         status = known(&x, options, report);
     const char        *why = status == HTC_OK ? cannot(&x.options) : NULL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
@@ -485,26 +522,14 @@ htc_status htc_sim_kvs_exact(const htc_env *env, const htc_sim_kvs_options *opti
         x.options.keys > HTC_SIM_KVS_EXACT_KEYS_MAX)
         return htc__error(error, HTC_ETOOBIG, "the exact engine runs at most %d members and %d clients with %d requests each on their way, and %d keys", HTC_SIM_KVS_EXACT_SERVERS_MAX,
                           HTC_SIM_KVS_EXACT_CLIENTS_MAX, HTC_SIM_KVS_EXACT_DEPTH_MAX, HTC_SIM_KVS_EXACT_KEYS_MAX);
-    if (env)
-        x.env = *env;
-    status = open_world(&x);
-    if (status == HTC_OK)
-        status = run_until_none(&x, &x.warming);
-    if (status == HTC_OK)
-        status = begin_run(&x);
-    if (status == HTC_OK)
-        status = run_until_none(&x, &x.working);
+    htc__counted_open(&x.memory, env, x.host.memory_max);
+    status = run_world(&x);
     r.interrupted = status == HTC_AGAIN;
-    if (x.no_memory || htc_sim_status(x.sim) == HTC_ENOMEM)
-        status = HTC_ENOMEM;
-    if (status == HTC_OK || r.interrupted || (x.sim && htc_sim_failure(x.sim) && status != HTC_ENOMEM)) {
+    if (status == HTC_OK || r.interrupted || (x.sim && htc_sim_failure(x.sim) && status != HTC_ENOMEM && status != HTC_ETOOBIG)) {
         tell(&x, &r);
         status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_kvs_report, scale));
     } else {
-        htc__error(error, status, "%s",
-                   status == HTC_ENOMEM ? "no memory for the store" :
-                   status == HTC_EINVAL ? "the weights of the keys are no numbers of which one is above 0" :
-                                          htc_strerror(status));
+        say_why(&x, status, error);
     }
     close_world(&x);
     return status;

@@ -16,7 +16,7 @@ void htc__exact_fail(exact *x, htc_status status, const char *format, ...)
     if (x->why.status != HTC_OK)
         return;
     va_start(args, format);
-    x->why.status = x->too_big ? HTC_ETOOBIG : status;
+    x->why.status = x->memory.too_big ? HTC_ETOOBIG : status;
     vsnprintf(x->why.text, sizeof x->why.text, format, args);
     va_end(args);
     if (x->answer[0])
@@ -86,25 +86,6 @@ int htc__exact_hear(exact *x, htc_bytes body, uint32_t *type, htc_provision_requ
 
 /* ---- what it is given ---- */
 
-static void *count_memory(void *ctx, void *p, size_t old_size, size_t new_size)
-{
-    exact *x = ctx;
-    void  *answer = NULL;
-    if (new_size > old_size && x->memory_max && new_size - old_size > x->memory_max - x->memory) {
-        x->too_big = 1;
-        return NULL;
-    }
-    if (new_size == 0)
-        htc__free(x->base, p, old_size);
-    else
-        answer = p ? htc__resize_raw(x->base, p, old_size, new_size) : htc__alloc_raw(x->base, new_size);
-    if (new_size && !answer)
-        return NULL;
-    x->memory = x->memory - old_size + new_size;
-    x->memory_peak = x->memory > x->memory_peak ? x->memory : x->memory_peak;
-    return answer;
-}
-
 static htc_status read_options(exact *x, const htc_sim_provision_options *in, const htc_sim_provision_exact_options *costs)
 {
     htc_sim_provision_options *o = &x->options;
@@ -119,7 +100,7 @@ static htc_status read_options(exact *x, const htc_sim_provision_options *in, co
         return htc__exact_refuse(x, status, "the options of the run are out of range");
     x->costs.latency_ns = x->costs.latency_ns ? x->costs.latency_ns : HTC_MS;
     x->costs.gather_ns = x->costs.gather_ns ? x->costs.gather_ns : HTC_MS;
-    x->memory_max = x->host.memory_max;
+    x->memory.max = x->host.memory_max;
     if (x->costs.latency_ns > 3600 * HTC_SECOND || x->costs.jitter_ns > 3600 * HTC_SECOND || x->costs.gather_ns > 3600 * HTC_SECOND)
         return htc__exact_refuse(x, HTC_EINVAL, "a message takes more than an hour");
     if (o->n_environments > HTC_SIM_PROVISION_EXACT_ENVIRONMENTS_MAX)
@@ -178,7 +159,7 @@ static htc_status open_nodes(exact *x)
     static const htc_sim_host providers = { .size = sizeof providers, .boot = boot_provider, .checked = checked_provider };
     static const htc_sim_host tres = { .size = sizeof tres, .boot = boot_tre, .call = call, .checked = checked_tre };
     const htc_sim_net         net = { .size = sizeof net, .latency_ns = x->costs.latency_ns, .jitter_ns = x->costs.jitter_ns };
-    htc_status                status = htc_sim_create(&x->env, &(htc_sim_options){ .size = sizeof(htc_sim_options), .seed = x->costs.seed, .net = &net }, &x->w);
+    htc_status                status = htc_sim_create(&x->memory.env, &(htc_sim_options){ .size = sizeof(htc_sim_options), .seed = x->costs.seed, .net = &net }, &x->w);
     if (status == HTC_OK)
         status = htc_sim_add(x->w, &(htc_sim_node_options){ .size = sizeof(htc_sim_node_options), .name = "provider", .host = &providers, .ctx = &x->provider }, &x->provider.node);
     if (status == HTC_OK)
@@ -201,8 +182,8 @@ static htc_status open_exact(exact *x)
     for (uint32_t flows = 0; flows < 2; flows++)
         x->policies[flows] = (htc_fit_policy){ .size = sizeof *x->policies, .promise = flows ? HTC_FIT_PROMISE_ORDER : HTC_FIT_PROMISE_NOTHING };
     x->n = x->live = x->options.n_environments;
-    x->tre = htc__alloc(&x->env, x->n * sizeof *x->tre);
-    x->numbers = htc__alloc(&x->env, 3 * x->n * sizeof *x->numbers);
+    x->tre = htc__alloc(&x->memory.env, x->n * sizeof *x->tre);
+    x->numbers = htc__alloc(&x->memory.env, 3 * x->n * sizeof *x->numbers);
     htc_status status = x->tre && x->numbers ? htc__exact_provider_open(x) : HTC_ENOMEM;
     if (status != HTC_OK)
         return htc__exact_refuse(x, status, "no memory for the run");
@@ -219,8 +200,8 @@ static void close_exact(exact *x)
     for (size_t i = 0; x->tre && i < x->n; i++)
         htc__exact_tre_close(&x->tre[i]);
     htc__exact_provider_close(x);
-    htc__free(&x->env, x->tre, x->n * sizeof *x->tre);
-    htc__free(&x->env, x->numbers, 3 * x->n * sizeof *x->numbers);
+    htc__free(&x->memory.env, x->tre, x->n * sizeof *x->tre);
+    htc__free(&x->memory.env, x->numbers, 3 * x->n * sizeof *x->numbers);
 }
 
 /* ---- its course ---- */
@@ -383,7 +364,7 @@ static void tell(exact *x, htc_sim_provision_report *r, htc_sim_provision_result
     r->peak = x->peak;
     r->busy_peak = x->busy_peak;
     r->scans = x->scans;
-    r->memory = x->memory_peak;
+    r->memory = x->memory.peak;
     r->cost = (double)r->node_units * x->options.price;
     s->finished = !r->interrupted;
     s->events = s->events_here = htc_sim_events(x->w);
@@ -395,7 +376,7 @@ static void tell(exact *x, htc_sim_provision_report *r, htc_sim_provision_result
     s->longest = x->longest;
     s->work_s = x->work_s;
     s->busy_s = r->busy_s;
-    s->memory = x->memory_peak;
+    s->memory = x->memory.peak;
     if (!r->interrupted)
         check(x, s);
 }
@@ -406,12 +387,11 @@ htc_status htc_sim_provision_exact(const htc_env *env, const htc_sim_provision_o
                                    htc_sim_provision_report *report, htc_sim_provision_result *results, htc_error *error)
 {
     htc_sim_provision_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
-    exact                    x = { .base = env };
+    exact                    x = { 0 };
     htc_status               status = HTC_EINVAL;
     if (!report || report->size < offsetof(htc_sim_provision_report, scale))
         return htc__error(error, status, "the options of the run are out of range");
-    x.counting = (htc_alloc){ count_memory, &x };
-    x.env = (htc_env){ .size = sizeof x.env, .alloc = &x.counting };
+    htc__counted_open(&x.memory, env, 0);
     status = read_options(&x, options, exact_options);
     if (status == HTC_OK)
         status = open_exact(&x);

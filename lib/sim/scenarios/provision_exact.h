@@ -7,6 +7,7 @@
 #include "htcsched/sim.h"
 #include "htcsched/sim_provision.h"
 #include "sim/models/asked.h"
+#include "sim/scenarios/counted.h"
 
 __extension__ typedef unsigned __int128 exact_sum; /* node nanoseconds */
 
@@ -106,11 +107,7 @@ typedef struct exact_provider {
 } exact_provider;
 
 struct exact {
-    htc_env                         env; /* counts memory */
-    htc_alloc                       counting;
-    const htc_env                  *base;
-    uint64_t                        memory, memory_peak, memory_max;
-    uint32_t                        too_big; /* memory_max has refused */
+    counted                         memory;
     htc_sim_provision_options       options;
     htc_sim_provision_exact_options costs;
     htc_scale_host                  host;

@@ -23,7 +23,7 @@ int htc__exact_flow_next(exact_tre *e)
 static void close_flow(exact_tre *e, exact_flow *f)
 {
     htc_dag_destroy(f->dag);
-    htc__free(&e->x->env, f->length, f->tasks * sizeof *f->length);
+    htc__free(&e->x->memory.env, f->length, f->tasks * sizeof *f->length);
     *f = (exact_flow){ 0 };
 }
 
@@ -35,7 +35,7 @@ static size_t place_of_flow(exact_tre *e)
             return i;
     if (e->flows == e->flows_cap) {
         size_t      cap = e->flows_cap ? 2 * e->flows_cap : 4;
-        exact_flow *grown = htc__resize(&e->x->env, e->flow, e->flows_cap * sizeof *grown, cap * sizeof *grown);
+        exact_flow *grown = htc__resize(&e->x->memory.env, e->flow, e->flows_cap * sizeof *grown, cap * sizeof *grown);
         if (!grown)
             return SIZE_MAX;
         e->flow = grown;
@@ -46,7 +46,7 @@ static size_t place_of_flow(exact_tre *e)
 
 static htc_status build(exact_tre *e, const htc_sim_provision_flow *in, exact_flow *f)
 {
-    const htc_env *env = &e->x->env;
+    const htc_env *env = &e->x->memory.env;
     f->length = htc__alloc_raw(env, in->tasks * sizeof *f->length);
     f->tasks = f->length ? in->tasks : 0;
     htc_status status = f->length ? htc_dag_create(env, &(htc_dag_options){ .size = sizeof(htc_dag_options), .tasks_max = in->tasks }, &f->dag) : HTC_ENOMEM;
@@ -87,9 +87,9 @@ void htc__exact_flow_done(exact_tre *e, uint32_t flow, uint32_t task)
 {
     if (e->dones == e->dones_cap) {
         size_t    cap = e->dones_cap ? 2 * e->dones_cap : 64, bytes = e->dones_cap * sizeof *e->done;
-        uint64_t *done = htc__resize_raw(&e->x->env, e->done, bytes, cap * sizeof *done);
+        uint64_t *done = htc__resize_raw(&e->x->memory.env, e->done, bytes, cap * sizeof *done);
         e->done = done ? done : e->done;
-        size_t *order = done ? htc__resize_raw(&e->x->env, e->done_order, e->order_cap * sizeof *order, cap * sizeof *order) : NULL;
+        size_t *order = done ? htc__resize_raw(&e->x->memory.env, e->done_order, e->order_cap * sizeof *order, cap * sizeof *order) : NULL;
         e->dones_cap = done ? cap : e->dones_cap;
         if (!order) {
             htc__exact_fail(e->x, HTC_ENOMEM, "no memory for %zu tasks", cap);
@@ -143,7 +143,7 @@ uint64_t htc__exact_flow_blocked(const exact_tre *e)
 
 void htc__exact_flow_close(exact_tre *e)
 {
-    const htc_env *env = &e->x->env;
+    const htc_env *env = &e->x->memory.env;
     for (size_t i = 0; i < e->flows; i++)
         close_flow(e, &e->flow[i]);
     htc__free(env, e->flow, e->flows_cap * sizeof *e->flow);

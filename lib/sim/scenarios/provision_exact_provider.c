@@ -88,7 +88,7 @@ static htc_status decide(exact_provider *p, htc_output *out)
     htc_provision_request *asked = p->request + x->n;
     size_t                 n = without_empty(p, asked), k = 0;
     uint64_t               free_nodes = x->options.capacity - p->held;
-    htc_status             status = n ? htc_provision_grant(&x->env, x->options.granter, free_nodes, asked, n, p->grant) : HTC_OK;
+    htc_status             status = n ? htc_provision_grant(&x->memory.env, x->options.granter, free_nodes, asked, n, p->grant) : HTC_OK;
     if (status != HTC_OK)
         htc__exact_fail(x, status, "the provision policy answers: %s", htc_strerror(status));
     htc__exact_provider_account(p);
@@ -124,18 +124,18 @@ htc_status htc__exact_provider_open(exact *x)
     exact_provider *p = &x->provider;
     p->x = x;
     p->decide_at = HTC_NEVER;
-    p->peer = htc__alloc(&x->env, x->n * sizeof *p->peer);
-    p->terms = htc__alloc(&x->env, x->n * sizeof *p->terms);
-    p->request = htc__alloc(&x->env, 2 * x->n * sizeof *p->request);
-    p->grant = htc__alloc(&x->env, x->n * sizeof *p->grant);
+    p->peer = htc__alloc(&x->memory.env, x->n * sizeof *p->peer);
+    p->terms = htc__alloc(&x->memory.env, x->n * sizeof *p->terms);
+    p->request = htc__alloc(&x->memory.env, 2 * x->n * sizeof *p->request);
+    p->grant = htc__alloc(&x->memory.env, x->n * sizeof *p->grant);
     return p->peer && p->terms && p->request && p->grant ? HTC_OK : HTC_ENOMEM;
 }
 
 void htc__exact_provider_close(exact *x)
 {
     exact_provider *p = &x->provider;
-    htc__free(&x->env, p->peer, x->n * sizeof *p->peer);
-    htc__free(&x->env, p->terms, x->n * sizeof *p->terms);
-    htc__free(&x->env, p->request, 2 * x->n * sizeof *p->request);
-    htc__free(&x->env, p->grant, x->n * sizeof *p->grant);
+    htc__free(&x->memory.env, p->peer, x->n * sizeof *p->peer);
+    htc__free(&x->memory.env, p->terms, x->n * sizeof *p->terms);
+    htc__free(&x->memory.env, p->request, 2 * x->n * sizeof *p->request);
+    htc__free(&x->memory.env, p->grant, x->n * sizeof *p->grant);
 }

@@ -79,7 +79,7 @@ static htc_status take_over(exact_tre *e, uint64_t nodes, htc_ns delay)
         return htc_fit_add_nodes(e->fit, now, (uint32_t)nodes);
     if (e->settings == e->settings_cap) {
         size_t         cap = e->settings_cap ? 2 * e->settings_cap : 16;
-        exact_setting *grown = htc__resize_raw(&e->x->env, e->setting, e->settings_cap * sizeof *grown, cap * sizeof *grown);
+        exact_setting *grown = htc__resize_raw(&e->x->memory.env, e->setting, e->settings_cap * sizeof *grown, cap * sizeof *grown);
         if (!grown)
             return HTC_ENOMEM;
         e->setting = grown;
@@ -126,7 +126,7 @@ static int ends_before(const void *ctx, size_t a, size_t b)
 static int more_jobs(exact_tre *e)
 {
     size_t     cap = e->jobs_cap ? 2 * e->jobs_cap : JOBS_MIN;
-    exact_job *job = e->jobs < e->x->options.active_max ? htc__resize_raw(&e->x->env, e->job, e->jobs_cap * sizeof *job, cap * sizeof *job) : NULL;
+    exact_job *job = e->jobs < e->x->options.active_max ? htc__resize_raw(&e->x->memory.env, e->job, e->jobs_cap * sizeof *job, cap * sizeof *job) : NULL;
     if (!job) {
         int full = e->jobs >= e->x->options.active_max;
         htc__exact_fail(e->x, full ? HTC_EFULL : HTC_ENOMEM, full ? "more than %zu jobs wait and run at one time" : "no memory for %zu jobs", full ? e->x->options.active_max : cap);
@@ -159,7 +159,7 @@ static void start(exact_tre *e, size_t j)
     exact_job *job = &e->job[j];
     htc_ns     now = htc__exact_now(x);
     if (e->running == e->ends_cap) {
-        size_t *ends = htc__resize_raw(&x->env, e->ends, e->ends_cap * sizeof *ends, e->jobs_cap * sizeof *ends);
+        size_t *ends = htc__resize_raw(&x->memory.env, e->ends, e->ends_cap * sizeof *ends, e->jobs_cap * sizeof *ends);
         if (!ends) {
             htc__exact_fail(x, HTC_ENOMEM, "no memory for %zu jobs", e->jobs_cap);
             return;
@@ -411,7 +411,7 @@ static int is_over(const exact_tre *e)
 
 static void begin(exact_tre *e)
 {
-    htc_status status = htc_provision_create(&e->x->env, &e->book_options, 0, &e->book);
+    htc_status status = htc_provision_create(&e->x->memory.env, &e->book_options, 0, &e->book);
     if (status != HTC_OK)
         htc__exact_fail(e->x, status, "the book of environment %u: %s", e->number, htc_strerror(status));
     e->begun = 1;
@@ -573,7 +573,7 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
     if (e->book_options.scan_ns <= 2 * (x->costs.latency_ns + x->costs.jitter_ns) + x->costs.gather_ns)
         return htc__exact_refuse(x, HTC_EINVAL, "environment %zu looks at its queue every %.6g s, and an answer of the provider takes up to %.6g s", i, (double)e->book_options.scan_ns / 1e9,
                                  (double)(2 * (x->costs.latency_ns + x->costs.jitter_ns) + x->costs.gather_ns) / 1e9);
-    status = htc_provision_create(&x->env, &e->book_options, 0, &e->book); /* to know its initial nodes: its own is opened when it begins */
+    status = htc_provision_create(&x->memory.env, &e->book_options, 0, &e->book); /* to know its initial nodes: its own is opened when it begins */
     if (status == HTC_OK)
         status = htc_provision_usage_at(e->book, 0, &u);
     htc_provision_destroy(e->book);
@@ -583,7 +583,7 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
     if (status != HTC_OK)
         return htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, status == HTC_EINVAL ? "a number of its book is out of range" : htc_strerror(status));
     e->initial = u.owned;
-    status = htc_fit_create(&x->env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = htc__asked_fit(&e->asked_order, o->fit ? o->fit : &x->policies[e->has_flows], x->answer),
+    status = htc_fit_create(&x->memory.env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = htc__asked_fit(&e->asked_order, o->fit ? o->fit : &x->policies[e->has_flows], x->answer),
                                                          .jobs_max = x->options.active_max, .nodes = (uint32_t)e->initial },
                             &e->fit);
     return status == HTC_OK ? HTC_OK : htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, htc_strerror(status));
@@ -595,8 +595,8 @@ void htc__exact_tre_close(exact_tre *e)
         return;
     htc_provision_destroy(e->book);
     htc_fit_destroy(e->fit);
-    htc__free(&e->x->env, e->job, e->jobs_cap * sizeof *e->job);
-    htc__free(&e->x->env, e->ends, e->ends_cap * sizeof *e->ends);
-    htc__free(&e->x->env, e->setting, e->settings_cap * sizeof *e->setting);
+    htc__free(&e->x->memory.env, e->job, e->jobs_cap * sizeof *e->job);
+    htc__free(&e->x->memory.env, e->ends, e->ends_cap * sizeof *e->ends);
+    htc__free(&e->x->memory.env, e->setting, e->settings_cap * sizeof *e->setting);
     htc__exact_flow_close(e);
 }
