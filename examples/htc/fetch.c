@@ -25,6 +25,7 @@ typedef struct fetch {
     int         to_stdout;
     places     *places;
     const char *output, *error_output;
+    uint64_t    named, open; /* tasks that are to be fetched; that had not ended before */
     uint64_t    job, count, tasks, files, bytes, kept, not_done, left_out, lost, renamed;
     int         begun;   /* the entry of a task, whose outputs may come in several answers, */
     uint64_t    index;   /* of this one, */
@@ -624,17 +625,23 @@ static void say_fetched(fetch *f, const char *where)
                 f->renamed, f->renamed == 1 ? " has" : "s have", f->example);
 }
 
-/* What comes of a job that goes on is not all. */
-static void say_unended(const fetch *f, const json_t *job, const char *selector)
+/* Tasks that are named, and how many of these go on, before anything is fetched. */
+static htc_status count_named(fetch *f, const selection *sel, const json_t *job)
 {
     const json_t *n = json_object_get(job, "tasks");
-    uint64_t      ended = j_u64(n, "done") + j_u64(n, "failed") + j_u64(n, "cancelled");
-    const char   *id = selector;
-    if (f->failed || ended >= f->count || (strchr(selector, '.') ? f->tasks : f->tasks + j_u64(n, "cancelled") >= f->count))
+    f->named = f->count;
+    f->open = f->count - (j_u64(n, "done") + j_u64(n, "failed") + j_u64(n, "cancelled"));
+    return f->open && strchr(sel->id, '.') ? count_tasks(f->c, sel, &f->named, &f->open) : HTC_OK;
+}
+
+/* What comes of a job that goes on is not all. Of a task that was cancelled there is a result too. */
+static void say_unended(const fetch *f, const char *selector)
+{
+    if (f->failed || !f->open || f->tasks >= f->named)
         return;
-    char *text = strchr(selector, '.')
-                     ? must_print("no task of %.80s has ended yet: htc fetch %.80s --wait fetches when they have", id, id)
-                     : must_print("%" PRIu64 " of %" PRIu64 " tasks have not ended yet: htc fetch %.80s --wait fetches when they have", f->count - ended, f->count, id);
+    char *text = strchr(selector, '.') && f->open == f->named && !f->tasks
+                     ? must_print("no task of %.80s has ended yet: htc fetch %.80s --wait fetches when they have", selector, selector)
+                     : must_print("%" PRIu64 " of %" PRIu64 " tasks have not ended yet: htc fetch %.80s --wait fetches when they have", f->open, f->named, selector);
     put_warning(text);
     free(text);
 }
@@ -690,12 +697,15 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         progress_begin(&f.p, c);
         if (!to && !archive)
             own = must_print("job-%" PRIu64, f.job);
-        s = fetch_into(&f, sel.id, job, to ? to : own, archive);
+        if (!wait && !failed)
+            s = count_named(&f, &sel, job);
+        if (s == HTC_OK)
+            s = fetch_into(&f, sel.id, job, to ? to : own, archive);
         progress_end(&f.p);
         if (s == HTC_OK)
             say_fetched(&f, archive ? archive : to ? to : own);
         if (s == HTC_OK && !wait)
-            say_unended(&f, job, sel.id);
+            say_unended(&f, sel.id);
         if (s == HTC_OK && f.lost)
             s = some_are_lost(&f);
         free(f.example);

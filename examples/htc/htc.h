@@ -299,5 +299,7 @@ htc_status           run_down(cli *c, int argc, char **argv);
 htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s);
 /* Until the job, or those tasks of it, have ended, however they did. Ctrl-C: HTC_ETIMEDOUT. */
 htc_status wait_until_ended(cli *c, const selection *sel);
+/* How many tasks a selection like 7.0-9 has, and how many of these have not ended. */
+htc_status count_tasks(cli *c, const selection *sel, uint64_t *count, uint64_t *open);
 
 #endif

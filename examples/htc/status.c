@@ -555,6 +555,33 @@ htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
     return s;
 }
 
+/* Of all tasks that are listed; one whose record is damaged counts as ended, for its result says so. */
+htc_status count_tasks(cli *c, const selection *sel, uint64_t *count, uint64_t *open)
+{
+    json_int_t from = 0;
+    *count = *open = 0;
+    for (int more = 1; more;) {
+        json_t    *answer, *task, *next, *request = selection_request(sel, "tasks");
+        size_t     i;
+        htc_status s = HTC_OK;
+        if (request)
+            json_object_set_new(request, "from", json_integer(from));
+        if ((s = api_ask(c, request, 0, 60, &answer)) != HTC_OK)
+            return s;
+        json_array_foreach(json_object_get(answer, "tasks"), i, task)
+        {
+            const char *state = j_str(task, "state");
+            *open += strcmp(state, "done") != 0 && strcmp(state, "failed") != 0 && strcmp(state, "cancelled") != 0 && strcmp(state, "unreadable") != 0;
+            ++*count;
+        }
+        next = json_object_get(answer, "next");
+        more = json_is_integer(next);
+        from = json_integer_value(next);
+        json_decref(answer);
+    }
+    return HTC_OK;
+}
+
 /* The index of a page's first task that has not ended. 0: all have. */
 static int first_open(const json_t *answer, json_int_t *index)
 {

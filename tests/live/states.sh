@@ -65,6 +65,10 @@ expect 0 "${H[@]}" fetch "$id" --to part
 [[ $out == 'part: 1 of 2 tasks,'* && $err == "htc: warning: 1 of 2 tasks have not ended yet: htc fetch $id --wait "* ]] || fail "fetch of a job that goes on: $out $err"
 expect 0 "${H[@]}" fetch "$id.1" --to part
 [[ $err == "htc: warning: no task of $id.1 has ended yet: htc fetch $id.1 --wait "* ]] || fail "fetch of a task that goes on: $out $err"
+expect 0 "${H[@]}" fetch "$id.0-1" --to part # of those that are named some have ended
+[[ $err == "htc: warning: 1 of 2 tasks have not ended yet: htc fetch $id.0-1 --wait "* ]] || fail "fetch of tasks of which one goes on: $out $err"
+expect 0 "${H[@]}" fetch "$id.0" --to part
+[ -z "$err" ] || fail "fetch of a task that has ended, of a job that goes on: $err"
 expect 0 "${H[@]}" fetch "$id.0" --wait --to part # the other one goes on
 for which in "$id" "$id.1"; do
     "${H[@]}" fetch "$which" --wait --to "whole-$which" > "whole-$which.out" 2>&1 &
