@@ -203,9 +203,11 @@ static htc_status take_all(redis *r)
         htc__ask *ask = r->fifo[r->fifo_first].ask;
         r->fifo_first = (r->fifo_first + 1) % r->fifo_cap;
         r->fifo_count--;
+        uint32_t   before = r->window.started;
         htc_status status = htc__redis_take(r, ask, reply);
         freeReplyObject(reply);
-        r->pause = REDIAL; /* it answers: one that only greets, and hangs up, is dialled ever more rarely */
+        if (r->window.started < before)
+            r->pause = REDIAL; /* a request has its answer: one that only greets, or keeps none of the scripts, is dialled ever more rarely */
         if (status == HTC_AGAIN)
             hang_up(r);
         else if (status != HTC_OK)
