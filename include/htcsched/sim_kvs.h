@@ -24,7 +24,8 @@
  * Our own store (`live`). A key's owners are those of htc_ring_owners, and clients ask the first of them. It reads, or writes if it knows what
  * the key's last ballot was, in one round trip to a majority of the owners; else it prepares first. Requests of one key are taken one after the other, reads that
  * wait are read together. Members and clients' programs work in turns: all that has come is worked on, and each connection is sent one frame, as soon as all of
- * it is there. What is to be durable is synced for all of a member's requests together, one sync after the other, with a turn between them. There are no failures; a client may have
+ * it is there. A member syncs the changes of all its waiting requests together. It has one sync under way at a time, and takes a turn
+ * between two syncs. There are no failures; a client may have
  * several requests on their way. A member's costs are turn_ns for each turn, wake_ns if it had waited for it, unpack_ns and pack_ns for each frame, and
  * service_ns for a request at the owner that was asked; where there are several, accept_ns for each owner's part and for an answer at the first; commit_ns for
  * each sync and write_ns for each change in it, besides the time that the sync itself takes.

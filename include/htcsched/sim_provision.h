@@ -265,7 +265,7 @@ typedef struct htc_sim_provision_exact_options {
  * @return HTC_OK, whatever became of the run; as htc_sim_provision_run; HTC_EINVAL also if an answer could take as long as an environment's scan_ns;
  *         HTC_EUNSUPPORTED: the exact engine has no such thing; HTC_ETOOBIG also for more environments than there may be; HTC_EINTERNAL: a check after a step was not met
  *
- * Cost: some 1 us a job with its scans and messages.   Since: 0.2
+ * Cost: some 1.5 us an event; an idle scan is one, and a job some events.   Since: 0.2
  */
 HTC_API htc_status htc_sim_provision_exact(const htc_env *env, const htc_sim_provision_options *options, const htc_sim_provision_exact_options *exact,
                                            htc_sim_provision_report *report, htc_sim_provision_result *results, htc_error *error);
