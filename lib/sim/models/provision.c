@@ -230,8 +230,8 @@ static void look_at_leases(prov *m, prov_environment *e)
 
 void htc__prov_give_up(prov *m, const prov_environment *e)
 {
-    uint64_t patience = 2 * htc__prov_ticks_up(m, e->unit) + 2 * htc__prov_ticks_up(m, e->book_options.scan_ns), now = htc__scale_time(m->scale);
-    int      in_vain = now - m->changed > patience || (now - m->worked) / PROV_SHUFFLES > patience;
+    uint64_t now = htc__scale_time(m->scale);
+    int      in_vain = htc__prov_in_vain(now, m->changed, m->worked, htc__prov_ticks_up(m, e->unit), htc__prov_ticks_up(m, e->book_options.scan_ns));
     if (!e->o.period_ns && !e->ended && !m->running && !m->to_come && !m->bounded && in_vain)
         htc_scale_at(m->scale, htc__scale_time(m->scale), id_of(m, PROV_END, htc__prov_number(m, e)));
 }

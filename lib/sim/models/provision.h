@@ -130,9 +130,6 @@ typedef struct prov {
     prov_sum held_ticks;
 } prov;
 
-/* Nodes come and go, and no job begins: for so many times as long as it takes to see that none come is this borne. */
-#define PROV_SHUFFLES 100
-
 /* The ids behind those of the slots, PROV_KINDS for each environment but the last two. At one moment they happen in this order. */
 enum { PROV_END, PROV_ARRIVAL, PROV_TIMER, PROV_KINDS };
 
@@ -191,5 +188,33 @@ htc_status htc__prov_check(const prov *m, const uint8_t *events);
 /* provision_shared.c: environments that lend each other nodes */
 void htc__prov_shared_pass(prov *m);
 void htc__prov_shared_end(prov *m, prov_environment *e);
+
+/* ---- what the exact engine (sim/scenarios/provision_exact.h) decides and adds up in the same way ---- */
+
+/* Nodes come and go, and no job begins: for so many times as long as it takes to see that none come is this borne. */
+#define PROV_SHUFFLES 100
+
+/* Nothing but scans since changed, or no job that began, ended or came since worked: all of one unit of time. */
+static inline int htc__prov_in_vain(uint64_t now, uint64_t changed, uint64_t worked, uint64_t unit, uint64_t scan)
+{
+    uint64_t patience = 2 * unit + 2 * scan;
+    return now - changed > patience || (now - worked) / PROV_SHUFFLES > patience;
+}
+
+static inline void htc__prov_add_up(htc_sim_provision_report *r, const htc_sim_provision_result *one)
+{
+    r->submitted += one->submitted;
+    r->completed += one->completed;
+    r->unfinished += one->unfinished;
+    r->refused += one->refused;
+    r->node_units += one->node_units;
+    r->granted += one->granted;
+    r->returned += one->returned;
+    r->requests += one->requests;
+    r->rejected += one->rejected;
+    r->setup_ns = r->setup_ns > UINT64_MAX - one->setup_ns ? UINT64_MAX : r->setup_ns + one->setup_ns;
+    r->held_s += one->held_s;
+    r->busy_s += one->busy_s;
+}
 
 #endif

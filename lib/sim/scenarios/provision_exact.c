@@ -348,18 +348,7 @@ static void tell(exact *x, htc_sim_provision_report *r, htc_sim_provision_result
         htc_sim_provision_result one = result_of(&x->tre[i]);
         if (results)
             results[i] = one;
-        r->submitted += one.submitted;
-        r->completed += one.completed;
-        r->unfinished += one.unfinished;
-        r->refused += one.refused;
-        r->node_units += one.node_units;
-        r->granted += one.granted;
-        r->returned += one.returned;
-        r->requests += one.requests;
-        r->rejected += one.rejected;
-        r->setup_ns = r->setup_ns > UINT64_MAX - one.setup_ns ? UINT64_MAX : r->setup_ns + one.setup_ns;
-        r->held_s += one.held_s;
-        r->busy_s += one.busy_s;
+        htc__prov_add_up(r, &one);
     }
     r->peak = x->peak;
     r->busy_peak = x->busy_peak;

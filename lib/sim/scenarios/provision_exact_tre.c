@@ -6,6 +6,7 @@
 #include "core/fault.h"
 #include "core/order.h"
 #include "core/util.h"
+#include "sim/models/provision.h"
 #include "sim/scenarios/provision_exact.h"
 
 #define PEER     1 /* the provider */
@@ -16,9 +17,6 @@ static int good(const exact_tre *e)
 {
     return e->x->why.status == HTC_OK;
 }
-
-/* Nodes come and go, and no job begins: for so many times as long as it takes to see that none come is this borne. */
-#define EXACT_SHUFFLES 100
 
 static htc_ns later(htc_ns at, htc_ns span)
 {
@@ -397,8 +395,7 @@ static htc_status end(exact_tre *e, htc_output *out)
 static int is_hopeless(const exact_tre *e)
 {
     const exact *x = e->x;
-    htc_ns       patience = 2 * e->unit + 2 * e->book_options.scan_ns, now = htc__exact_now(x);
-    int          in_vain = now - x->changed > patience || (now - x->worked) / EXACT_SHUFFLES > patience;
+    int          in_vain = htc__prov_in_vain(htc__exact_now(x), x->changed, x->worked, e->unit, e->book_options.scan_ns);
     return !e->o.period_ns && !x->running && !x->to_come && !x->bounded && in_vain;
 }
 
