@@ -101,6 +101,10 @@ done
 long=$dir/$(printf '%0600d' 0)
 ends 2 jobs --count 10 --history "$long"
 says "sim.history has more than 511 bytes"
+ends 2 jobs --count 10 --trace "$long"
+says "workload.trace has more than 511 bytes"
+ends 2 jobs --count 10 --set sim.store="unix:$long"
+says "sim.store has more than"
 ends 2 jobs --count 10 --history "$dir/history.swf" --seeds 1..2
 says "a history (sim.history) is of one run"
 ends 2 jobs --count 10 --history "$dir/history.swf" --checkpoint "$dir/state"

@@ -200,8 +200,8 @@ int dsp_work_open(dsp_work *w, settings *s, uint64_t seed, htc_sim_provision_env
     w->estimates = (int)settings_choice(s, in(s, w, "estimates"));
     of_log = settings_text(s, in(s, w, "trace"))[0] != '\0';
     flow = settings_text(s, in(s, w, "flow"))[0] != '\0';
-    snprintf(w->log.file, sizeof w->log.file, "%s", settings_text(s, in(s, w, "trace")));
-    snprintf(w->file, sizeof w->file, "%s", settings_text(s, in(s, w, "flow")));
+    if (!settings_keep(s, in(s, w, "trace"), w->log.file, sizeof w->log.file, error) || !settings_keep(s, in(s, w, "flow"), w->file, sizeof w->file, error))
+        return 0;
     if (of_log && flow)
         return refuse(error, HTC_ECONFIG, w->name, "an environment has a trace or a flow, and not both", "make two environments of it");
     if (mtc != flow)

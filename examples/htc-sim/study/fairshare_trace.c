@@ -71,11 +71,11 @@ static int read_users(fairshare *f, htc_error *error)
 
 int fairshare_trace(fairshare *f, const settings *s, htc_error *error)
 {
-    const char *file = settings_text(s, "workload.trace");
     struct stat there;
-    if (!file[0])
+    if (!settings_text(s, "workload.trace")[0])
         return 1;
-    snprintf(f->log.file, sizeof f->log.file, "%s", file);
+    if (!settings_keep(s, "workload.trace", f->log.file, sizeof f->log.file, error))
+        return 0;
     f->log.per_node = 1;
     f->log.skip_bad = settings_choice(s, "workload.skip_bad") == 1;
     f->log_at_once = settings_choice(s, "workload.arrivals") == 1;

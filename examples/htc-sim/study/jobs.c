@@ -117,10 +117,10 @@ static htc_status next_of_log(void *ctx, htc_sim_jobs_job *job)
 
 static int log_of(jobs_study *j, const settings *s, htc_error *error)
 {
-    const char *file = settings_text(s, "workload.trace");
-    if (!file[0])
+    if (!settings_text(s, "workload.trace")[0])
         return 1;
-    snprintf(j->log.file, sizeof j->log.file, "%s", file);
+    if (!settings_keep(s, "workload.trace", j->log.file, sizeof j->log.file, error))
+        return 0;
     j->log.per_node = settings_count(s, "workload.per_node");
     j->log.skip_bad = settings_choice(s, "workload.skip_bad") == 1;
     j->log_at_once = settings_choice(s, "workload.arrivals") == 1;
@@ -128,10 +128,9 @@ static int log_of(jobs_study *j, const settings *s, htc_error *error)
     return trace_open(&j->log, error);
 }
 
-static int history_of(jobs_study *j, const settings *s, htc_error *error)
+static int names_of(jobs_study *j, const settings *s, htc_error *error)
 {
-    size_t n = (size_t)snprintf(j->history.path, sizeof j->history.path, "%s", settings_text(s, "sim.history"));
-    return n < sizeof j->history.path || settings_refuse(error, HTC_ECONFIG, "sim.history has more than 511 bytes", "choose a shorter name");
+    return settings_keep(s, "sim.history", j->history.path, sizeof j->history.path, error) && settings_keep(s, "sim.store", j->store, sizeof j->store, error);
 }
 
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
@@ -156,10 +155,9 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     o->sample_ns = strcmp(settings_text(s, "sim.sample"), "auto") == 0 ? HTC_MS : settings_span(s, "sim.sample");
     o->sample_ns = o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     j->live = settings_choice(s, "sim.live") == 1;
-    snprintf(j->store, sizeof j->store, "%s", settings_text(s, "sim.store"));
     if (o->wait_ns_max < o->wait_ns)
         settings_refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
-    else if (history_of(j, s, error) && policies_of(j, s, error) && log_of(j, s, error))
+    else if (names_of(j, s, error) && policies_of(j, s, error) && log_of(j, s, error))
         return j;
     close_run(j);
     return NULL;

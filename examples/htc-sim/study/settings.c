@@ -376,6 +376,15 @@ const char *settings_text(const settings *s, const char *name)
     return found ? found->value : rule && rule->fallback ? rule->fallback : "";
 }
 
+int settings_keep(const settings *s, const char *name, char *into, size_t room, htc_error *error)
+{
+    char text[160];
+    if ((size_t)snprintf(into, room, "%s", settings_text(s, name)) < room)
+        return 1;
+    snprintf(text, sizeof text, "%.100s has more than %zu bytes", name, room - 1);
+    return settings_refuse(error, HTC_ECONFIG, text, "choose a shorter name");
+}
+
 int settings_is_fallback(const settings *s, const char *name)
 {
     const setting *rule = rule_of(s, name);

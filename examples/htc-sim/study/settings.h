@@ -53,6 +53,8 @@ void        settings_counts(const settings *s, const char *name, uint64_t *min, 
 /* How many sections of this kind there are. */
 size_t settings_sections(const settings *s, const char *kind);
 /* Why an experiment cannot be run, and the next step. 0. */
+/* A name into a place of its own; 0: it is refused, since it is too long. */
+int settings_keep(const settings *s, const char *name, char *into, size_t room, htc_error *error);
 int settings_refuse(htc_error *error, htc_status status, const char *text, const char *hint);
 /* Section number i of this kind, in the order in which they came first; NULL: there are no more. */
 const char *settings_section(const settings *s, const char *kind, size_t i);
