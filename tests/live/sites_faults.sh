@@ -59,7 +59,8 @@ reason_of() { json "$("${H[@]}" sites --json)" "[s['reason'] for s in v['sites']
 works_at() { json "$("${H[@]}" agents --json)" "sum(a['site'] == '$1' and a['state'] == 'busy' for a in v['agents'])"; }
 both_work() { [ "$(json "$("${H[@]}" agents --json)" "len({a['site'] for a in v['agents'] if a['state'] == 'busy'})")" = 2 ]; }
 busy_at() { [ "$(works_at "$1")" -ge 1 ]; }
-not_busy_at() { [ "$(works_at "$1")" = 0 ]; }
+# ids_at SITE: the agents that are busy there.
+ids_at() { json "$("${H[@]}" agents --json)" "[a['id'] for a in v['agents'] if a['site'] == '$1' and a['state'] == 'busy']"; }
 
 # One sweep, whose tasks end when their file is there: so each part meets agents that run.
 tasks=40
@@ -93,14 +94,16 @@ for site in slurm sge; do
 done
 
 # --- "node down": what ran there is lost, and waits again; it runs elsewhere until the node is back ---
+down=$(ids_at slurm)
 case $kind in
 fake) touch "$top/slurm.batch/down" ;;
 real) for n in $(sinfo -h -o %n); do scontrol update nodename="$n" state=down reason=test; done ;;
 esac
-soon not_busy_at slurm || fail "agents are still there: $("${H[@]}" agents)"
+# Others may run there at once: a real Slurm may take its nodes back into service by itself (ReturnToService).
+are_lost() { [ "$(json "$("${H[@]}" agents --json)" "sum(a['id'] in $down for a in v['agents'])")" = 0 ]; }
+soon are_lost || fail "agents $down are still there: $("${H[@]}" agents)"
 for i in $(seq 20); do touch go/$i; done
 some_done() { [ "$(json "$("${H[@]}" status 1 --json)" 'v["jobs"][0]["tasks"]["done"]')" = 20 ]; }
-# A real Slurm may take its nodes back into service by itself (ReturnToService).
 [ "$kind" = real ] || soon some_done || fail "tasks do not run elsewhere: $("${H[@]}" status 1)"
 case $kind in
 fake) rm "$top/slurm.batch/down" ;;
