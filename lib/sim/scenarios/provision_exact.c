@@ -1,6 +1,5 @@
 /* Dynamic service provision with the real policies behind messages: the exact twin of lib/sim/models/provision.c (htcsched/sim_provision.h). Environments
  * (provision_exact_tre.c) and the provider (provision_exact_provider.c) are nodes of a simulated network; here is a run from its options to its report. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/codec.h"
@@ -8,45 +7,13 @@
 #include "sim/models/provision.h"
 #include "sim/scenarios/provision_exact.h"
 
-#define LOOK_EVERY 1024 /* events between two looks at the host */
-
-void htc__exact_fail(exact *x, htc_status status, const char *format, ...)
-{
-    va_list args;
-    if (x->why.status != HTC_OK)
-        return;
-    va_start(args, format);
-    x->why.status = x->memory.too_big ? HTC_ETOOBIG : status;
-    vsnprintf(x->why.text, sizeof x->why.text, format, args);
-    va_end(args);
-    if (x->answer[0])
-        (void)htc__asked_error(&x->why, x->why.status, x->answer);
-}
-
-htc_status htc__exact_refuse(exact *x, htc_status status, const char *format, ...)
-{
-    va_list args;
-    char    text[sizeof x->why.text];
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    htc__exact_fail(x, status, "%s", text);
-    return status;
-}
-
-htc_ns htc__exact_now(const exact *x)
-{
-    htc_ns now = htc_sim_now(x->w);
-    return now > x->begin ? now - x->begin : 0;
-}
-
 void htc__exact_transit(exact *x, uint64_t sent, uint64_t arrived)
 {
-    htc_ns now = htc__exact_now(x);
+    htc_ns now = htc__twin_now(&x->t);
     x->transit_ns += (exact_sum)x->transit * (now - x->transit_then);
     x->transit_then = now;
     if (arrived > x->transit)
-        htc__exact_fail(x, HTC_EINTERNAL, "%llu nodes arrive, and %llu are on their way", (unsigned long long)arrived, (unsigned long long)x->transit);
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "%llu nodes arrive, and %llu are on their way", (unsigned long long)arrived, (unsigned long long)x->transit);
     x->transit = x->transit + sent - (arrived < x->transit ? arrived : x->transit);
 }
 
@@ -80,7 +47,7 @@ int htc__exact_hear(exact *x, htc_bytes body, uint32_t *type, htc_provision_requ
     }
     if (htc_reader_done(&r) == HTC_OK && *type >= EXACT_APPLY && *type <= EXACT_RELEASE && q->id < x->n)
         return 1;
-    htc__exact_fail(x, HTC_EPROTO, "a message that cannot be read");
+    htc__twin_fail(&x->t, HTC_EPROTO, "a message that cannot be read");
     return 0;
 }
 
@@ -91,22 +58,20 @@ static htc_status read_options(exact *x, const htc_sim_provision_options *in, co
     htc_sim_provision_options *o = &x->options;
     htc_status                 status = htc__prov_options(in, o);
     x->costs = (htc_sim_provision_exact_options){ .size = sizeof x->costs };
-    x->host = (htc_scale_host){ .size = sizeof x->host };
     if (status == HTC_OK && costs)
         status = htc__options_copy(&x->costs, sizeof x->costs, costs, costs->size, sizeof x->costs);
-    if (status == HTC_OK && o->host)
-        status = htc__options_copy(&x->host, sizeof x->host, o->host, o->host->size, sizeof(size_t));
+    if (status == HTC_OK)
+        status = htc__twin_host(&x->t, o->host);
     if (status != HTC_OK)
-        return htc__exact_refuse(x, status, "the options of the run are out of range");
+        return htc__twin_refuse(&x->t, status, "the options of the run are out of range");
     x->costs.latency_ns = x->costs.latency_ns ? x->costs.latency_ns : HTC_MS;
     x->costs.gather_ns = x->costs.gather_ns ? x->costs.gather_ns : HTC_MS;
-    x->memory.max = x->host.memory_max;
     if (x->costs.latency_ns > 3600 * HTC_SECOND || x->costs.jitter_ns > 3600 * HTC_SECOND || x->costs.gather_ns > 3600 * HTC_SECOND)
-        return htc__exact_refuse(x, HTC_EINVAL, "a message takes more than an hour");
+        return htc__twin_refuse(&x->t, HTC_EINVAL, "a message takes more than an hour");
     if (o->n_environments > HTC_SIM_PROVISION_EXACT_ENVIRONMENTS_MAX)
-        return htc__exact_refuse(x, HTC_ETOOBIG, "the exact engine has at most %u environments", HTC_SIM_PROVISION_EXACT_ENVIRONMENTS_MAX);
+        return htc__twin_refuse(&x->t, HTC_ETOOBIG, "the exact engine has at most %u environments", HTC_SIM_PROVISION_EXACT_ENVIRONMENTS_MAX);
     if (o->system != HTC_SIM_PROVISION_DSP || o->shared || o->resume || o->checkpoint)
-        return htc__exact_refuse(x, HTC_EUNSUPPORTED, "the exact engine has the system DSP alone, without shared nodes or checkpoints");
+        return htc__twin_refuse(&x->t, HTC_EUNSUPPORTED, "the exact engine has the system DSP alone, without shared nodes or checkpoints");
     return HTC_OK;
 }
 
@@ -134,8 +99,8 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
 /* Nodes of the provider are somewhere: with an environment, or on their way. */
 static void verify(exact *x)
 {
-    if (x->why.status == HTC_OK && (x->provider.held != x->held + x->transit || x->provider.held > x->options.capacity))
-        htc__exact_fail(x, HTC_EINTERNAL, "nodes are not conserved: the provider has given %llu of %llu, environments hold %llu and %llu are on their way",
+    if (htc__twin_is_good(&x->t) && (x->provider.held != x->held + x->transit || x->provider.held > x->options.capacity))
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "nodes are not conserved: the provider has given %llu of %llu, environments hold %llu and %llu are on their way",
                         (unsigned long long)x->provider.held, (unsigned long long)x->options.capacity, (unsigned long long)x->held, (unsigned long long)x->transit);
 }
 
@@ -159,34 +124,34 @@ static htc_status open_nodes(exact *x)
     static const htc_sim_host providers = { .size = sizeof providers, .boot = boot_provider, .checked = checked_provider };
     static const htc_sim_host tres = { .size = sizeof tres, .boot = boot_tre, .call = call, .checked = checked_tre };
     const htc_sim_net         net = { .size = sizeof net, .latency_ns = x->costs.latency_ns, .jitter_ns = x->costs.jitter_ns };
-    htc_status                status = htc_sim_create(&x->memory.env, &(htc_sim_options){ .size = sizeof(htc_sim_options), .seed = x->costs.seed, .net = &net }, &x->w);
+    htc_status                status = htc_sim_create(&x->t.memory.env, &(htc_sim_options){ .size = sizeof(htc_sim_options), .seed = x->costs.seed, .net = &net }, &x->t.w);
     if (status == HTC_OK)
-        status = htc_sim_add(x->w, &(htc_sim_node_options){ .size = sizeof(htc_sim_node_options), .name = "provider", .host = &providers, .ctx = &x->provider }, &x->provider.node);
+        status = htc_sim_add(x->t.w, &(htc_sim_node_options){ .size = sizeof(htc_sim_node_options), .name = "provider", .host = &providers, .ctx = &x->provider }, &x->provider.node);
     if (status == HTC_OK)
         status = htc_sim_boot(x->provider.node);
     for (size_t i = 0; i < x->n && status == HTC_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "environment%zu", i);
-        status = htc_sim_add(x->w, &(htc_sim_node_options){ .size = sizeof(htc_sim_node_options), .name = name, .host = &tres, .ctx = &x->tre[i] }, &x->tre[i].node);
+        status = htc_sim_add(x->t.w, &(htc_sim_node_options){ .size = sizeof(htc_sim_node_options), .name = name, .host = &tres, .ctx = &x->tre[i] }, &x->tre[i].node);
         if (status == HTC_OK)
             status = htc_sim_boot(x->tre[i].node);
     }
-    return status == HTC_OK ? HTC_OK : htc__exact_refuse(x, status, "the network of the run: %s", htc_strerror(status));
+    return status == HTC_OK ? HTC_OK : htc__twin_refuse(&x->t, status, "the network of the run: %s", htc_strerror(status));
 }
 
 static htc_status open_exact(exact *x)
 {
-    x->begin = HTC_NEVER;
     x->first_start = HTC_NEVER;
+    x->t.answer = x->answer;
     x->options.granter = htc__asked_granter(&x->asked_grant, x->options.granter, x->answer);
     for (uint32_t flows = 0; flows < 2; flows++)
         x->policies[flows] = (htc_fit_policy){ .size = sizeof *x->policies, .promise = flows ? HTC_FIT_PROMISE_ORDER : HTC_FIT_PROMISE_NOTHING };
     x->n = x->live = x->options.n_environments;
-    x->tre = htc__alloc(&x->memory.env, x->n * sizeof *x->tre);
-    x->numbers = htc__alloc(&x->memory.env, 3 * x->n * sizeof *x->numbers);
+    x->tre = htc__alloc(&x->t.memory.env, x->n * sizeof *x->tre);
+    x->numbers = htc__alloc(&x->t.memory.env, 3 * x->n * sizeof *x->numbers);
     htc_status status = x->tre && x->numbers ? htc__exact_provider_open(x) : HTC_ENOMEM;
     if (status != HTC_OK)
-        return htc__exact_refuse(x, status, "no memory for the run");
+        return htc__twin_refuse(&x->t, status, "no memory for the run");
     for (size_t i = 0; i < x->n && status == HTC_OK; i++) {
         status = htc__exact_tre_open(x, i);
         x->bounded += x->tre[i].o.period_ns > 0;
@@ -196,12 +161,12 @@ static htc_status open_exact(exact *x)
 
 static void close_exact(exact *x)
 {
-    htc_sim_destroy(x->w);
+    htc_sim_destroy(x->t.w);
     for (size_t i = 0; x->tre && i < x->n; i++)
         htc__exact_tre_close(&x->tre[i]);
     htc__exact_provider_close(x);
-    htc__free(&x->memory.env, x->tre, x->n * sizeof *x->tre);
-    htc__free(&x->memory.env, x->numbers, 3 * x->n * sizeof *x->numbers);
+    htc__free(&x->t.memory.env, x->tre, x->n * sizeof *x->tre);
+    htc__free(&x->t.memory.env, x->numbers, 3 * x->n * sizeof *x->numbers);
 }
 
 /* ---- its course ---- */
@@ -209,13 +174,13 @@ static void close_exact(exact *x)
 static uint64_t units_of(const exact_tre *e)
 {
     htc_provision_usage u;
-    return e->book && htc_provision_usage_at(e->book, htc__exact_now(e->x), &u) == HTC_OK ? u.node_units : e->units;
+    return e->book && htc_provision_usage_at(e->book, htc__twin_now(&e->x->t), &u) == HTC_OK ? u.node_units : e->units;
 }
 
 static void take_sample(htc_sim *w, void *ctx)
 {
     exact                   *x = ctx;
-    htc_sim_provision_sample s = { .size = sizeof s, .at = htc__exact_now(x), .held = x->numbers, .busy = x->numbers + x->n, .waiting = x->numbers + 2 * x->n,
+    htc_sim_provision_sample s = { .size = sizeof s, .at = htc__twin_now(&x->t), .held = x->numbers, .busy = x->numbers + x->n, .waiting = x->numbers + 2 * x->n,
                                    .n_environments = x->n, .all_held = x->held };
     for (size_t i = 0; i < x->n; i++) {
         x->numbers[i] = x->tre[i].held;
@@ -229,50 +194,32 @@ static void take_sample(htc_sim *w, void *ctx)
         (void)htc_sim_at(w, htc_sim_now(w) + x->options.sample_ns, take_sample, x, 0);
 }
 
-static void tell_progress(const exact *x)
-{
-    if (x->host.progress)
-        x->host.progress(x->host.ctx, &(htc_scale_progress){ .size = sizeof(htc_scale_progress), .done = x->completed, .events = htc_sim_events(x->w), .at = htc__exact_now(x) });
-}
-
-/* 1: the host wants it to stop. */
-static int is_stopped(const exact *x, uint64_t events)
-{
-    return (x->host.stop && *x->host.stop) || (x->host.stop_after && events >= x->host.stop_after);
-}
-
 static void step_world(exact *x)
 {
-    htc_status status = htc_sim_next(x->w);
-    if (status == HTC_EMPTY)
-        htc__exact_fail(x, HTC_EINTERNAL, "nothing will happen any more, and %zu environment%s not ended", x->live, x->live == 1 ? " has" : "s have");
-    else if (status != HTC_OK)
-        htc__exact_fail(x, status, "%s", htc_sim_failure(x->w) ? htc_sim_failure(x->w) : htc_strerror(status));
+    if (!htc__twin_step(&x->t))
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "nothing will happen any more, and %zu environment%s not ended", x->live, x->live == 1 ? " has" : "s have");
 }
 
 /* All have their first nodes: from now on time counts. */
 static void begin(exact *x)
 {
-    x->begin = htc_sim_now(x->w) + HTC_SECOND;
+    x->t.begin = htc_sim_now(x->t.w) + HTC_SECOND;
     for (size_t i = 0; i < x->n; i++)
         (void)htc_sim_event(x->tre[i].node, 0, 0, HTC_OK, htc_bytes_of(NULL));
     if (x->options.sample && x->options.sample_ns)
-        (void)htc_sim_at(x->w, x->begin, take_sample, x, 0);
+        (void)htc_sim_at(x->t.w, x->t.begin, take_sample, x, 0);
 }
 
 /* 1: it has ended; 0: the host has stopped it. */
 static int run_world(exact *x)
 {
-    while (x->ready < x->n && x->why.status == HTC_OK)
+    while (x->ready < x->n && htc__twin_is_good(&x->t))
         step_world(x);
-    if (x->why.status == HTC_OK)
+    if (htc__twin_is_good(&x->t))
         begin(x);
-    for (uint64_t events = 0; x->why.status == HTC_OK && (x->live || x->asking || x->transit); events++) {
-        if (events % LOOK_EVERY == 0 || x->host.stop_after) {
-            tell_progress(x);
-            if (is_stopped(x, events))
-                return 0;
-        }
+    for (uint64_t events = 0; htc__twin_is_good(&x->t) && (x->live || x->asking || x->transit); events++) {
+        if (htc__twin_is_stopped(&x->t, events, x->completed, 0))
+            return 0;
         step_world(x);
     }
     return 1;
@@ -292,7 +239,7 @@ static htc_sim_provision_result result_of(const exact_tre *e)
                                    .returned = e->returned, .requests = e->requests, .rejected = e->rejected, .starved = e->starved, .setup_ns = e->setup_ns, .first = e->first,
                                    .last = e->last, .held_s = seconds(e->held_ns), .busy_s = seconds(e->busy_ns), .node_units = units_of(e) };
     uint64_t waits = e->started + e->left_waiting;
-    if (e->book && htc_provision_usage_at(e->book, htc__exact_now(e->x), &u) == HTC_OK) {
+    if (e->book && htc_provision_usage_at(e->book, htc__twin_now(&e->x->t), &u) == HTC_OK) {
         r.requests = u.requests;
         r.rejected = u.rejected;
     }
@@ -353,19 +300,19 @@ static void tell(exact *x, htc_sim_provision_report *r, htc_sim_provision_result
     r->peak = x->peak;
     r->busy_peak = x->busy_peak;
     r->scans = x->scans;
-    r->memory = x->memory.peak;
+    r->memory = x->t.memory.peak;
     r->cost = (double)r->node_units * x->options.price;
     s->finished = !r->interrupted;
-    s->events = s->events_here = htc_sim_events(x->w);
+    s->events = s->events_here = htc_sim_events(x->t.w);
     s->submitted = x->started;
     s->ended = s->ended_here = x->completed;
-    s->hash = htc_sim_hash(x->w);
-    s->span = htc__exact_now(x);
+    s->hash = htc_sim_hash(x->t.w);
+    s->span = htc__twin_now(&x->t);
     s->makespan = x->completed ? x->last_end - x->first_start : 0;
     s->longest = x->longest;
     s->work_s = x->work_s;
     s->busy_s = r->busy_s;
-    s->memory = x->memory.peak;
+    s->memory = x->t.memory.peak;
     if (!r->interrupted)
         check(x, s);
 }
@@ -380,18 +327,18 @@ htc_status htc_sim_provision_exact(const htc_env *env, const htc_sim_provision_o
     htc_status               status = HTC_EINVAL;
     if (!report || report->size < offsetof(htc_sim_provision_report, scale))
         return htc__error(error, status, "the options of the run are out of range");
-    htc__counted_open(&x.memory, env, 0);
+    htc__twin_open(&x.t, env);
     status = read_options(&x, options, exact_options);
     if (status == HTC_OK)
         status = open_exact(&x);
     if (status == HTC_OK)
         r.interrupted = !run_world(&x);
-    status = x.why.status;
+    status = x.t.why.status;
     if (status == HTC_OK) {
         tell(&x, &r, results);
         status = htc__options_give(report, &r, sizeof r, offsetof(htc_sim_provision_report, scale));
     } else if (error) {
-        *error = x.why;
+        *error = x.t.why;
     }
     close_exact(&x);
     return status;

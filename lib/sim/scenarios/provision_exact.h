@@ -7,7 +7,7 @@
 #include "htcsched/sim.h"
 #include "htcsched/sim_provision.h"
 #include "sim/models/asked.h"
-#include "sim/scenarios/counted.h"
+#include "sim/scenarios/twin.h"
 
 __extension__ typedef unsigned __int128 exact_sum; /* node nanoseconds */
 
@@ -107,19 +107,15 @@ typedef struct exact_provider {
 } exact_provider;
 
 struct exact {
-    counted                         memory;
+    twin                            t;
     htc_sim_provision_options       options;
     htc_sim_provision_exact_options costs;
-    htc_scale_host                  host;
-    htc_sim                        *w;
     exact_provider                  provider;
     exact_tre                      *tre;
     size_t                          n, ready, live; /* ready: know their first nodes; live: have not ended */
-    htc_ns                          begin; /* HTC_NEVER: not known yet */
     uint64_t                       *numbers; /* for samples: three for each environment */
     asked_granter                   asked_grant;
     htc_fit_policy                  policies[2]; /* of jobs, of workflows */
-    htc_error                       why; /* of the first failure */
     char                            answer[ASKED_TEXT];
     /* of all environments */
     uint64_t  held, busy, peak, busy_peak, scans, running, to_come, bounded, started, completed;
@@ -132,9 +128,6 @@ struct exact {
 };
 
 /* provision_exact.c */
-void       htc__exact_fail(exact *x, htc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-htc_status htc__exact_refuse(exact *x, htc_status status, const char *format, ...) __attribute__((format(printf, 3, 4))); /* the same; status */
-htc_ns     htc__exact_now(const exact *x); /* 0 before they begin */
 void       htc__exact_transit(exact *x, uint64_t sent, uint64_t arrived);
 htc_status htc__exact_say(exact *x, htc_output *out, uint32_t peer, uint32_t type, const exact_tre *e, uint64_t nodes);
 int        htc__exact_hear(exact *x, htc_bytes body, uint32_t *type, htc_provision_request *q); /* 1; 0: the run has failed */

@@ -15,7 +15,7 @@ int htc__exact_flow_next(exact_tre *e)
     if (status == HTC_OK && (!f->length || !f->tasks || f->tasks > HTC_DAG_TASKS_MAX || (f->n_edges && !f->edges) || f->arrival < e->before))
         status = HTC_EINVAL;
     if (status != HTC_OK && status != HTC_AGAIN)
-        htc__exact_fail(e->x, status, "workflow %zu of environment %u: %s", e->taken, e->number,
+        htc__twin_fail(&e->x->t, status, "workflow %zu of environment %u: %s", e->taken, e->number,
                         status == HTC_EINVAL ? "it has no tasks or no lengths, or arrives before the one that came before it" : htc_strerror(status));
     return status == HTC_OK;
 }
@@ -23,7 +23,7 @@ int htc__exact_flow_next(exact_tre *e)
 static void close_flow(exact_tre *e, exact_flow *f)
 {
     htc_dag_destroy(f->dag);
-    htc__free(&e->x->memory.env, f->length, f->tasks * sizeof *f->length);
+    htc__free(&e->x->t.memory.env, f->length, f->tasks * sizeof *f->length);
     *f = (exact_flow){ 0 };
 }
 
@@ -35,7 +35,7 @@ static size_t place_of_flow(exact_tre *e)
             return i;
     if (e->flows == e->flows_cap) {
         size_t      cap = e->flows_cap ? 2 * e->flows_cap : 4;
-        exact_flow *grown = htc__resize(&e->x->memory.env, e->flow, e->flows_cap * sizeof *grown, cap * sizeof *grown);
+        exact_flow *grown = htc__resize(&e->x->t.memory.env, e->flow, e->flows_cap * sizeof *grown, cap * sizeof *grown);
         if (!grown)
             return SIZE_MAX;
         e->flow = grown;
@@ -46,7 +46,7 @@ static size_t place_of_flow(exact_tre *e)
 
 static htc_status build(exact_tre *e, const htc_sim_provision_flow *in, exact_flow *f)
 {
-    const htc_env *env = &e->x->memory.env;
+    const htc_env *env = &e->x->t.memory.env;
     f->length = htc__alloc_raw(env, in->tasks * sizeof *f->length);
     f->tasks = f->length ? in->tasks : 0;
     htc_status status = f->length ? htc_dag_create(env, &(htc_dag_options){ .size = sizeof(htc_dag_options), .tasks_max = in->tasks }, &f->dag) : HTC_ENOMEM;
@@ -62,7 +62,7 @@ static htc_status build(exact_tre *e, const htc_sim_provision_flow *in, exact_fl
 static void take_ready(exact_tre *e, size_t f)
 {
     uint32_t task;
-    while (e->x->why.status == HTC_OK && htc_dag_take(e->flow[f].dag, &task) == HTC_OK)
+    while (htc__twin_is_good(&e->x->t) && htc_dag_take(e->flow[f].dag, &task) == HTC_OK)
         htc__exact_tre_queue(e, &(htc_sim_provision_job){ .length = e->flow[f].length[task], .nodes = 1 }, (uint32_t)f, task);
 }
 
@@ -74,7 +74,7 @@ uint64_t htc__exact_flow_arrives(exact_tre *e)
     if (f == SIZE_MAX) {
         close_flow(e, &flow);
         status = status == HTC_OK ? HTC_ENOMEM : status == HTC_EFULL ? HTC_EINVAL : status;
-        htc__exact_fail(e->x, status, "workflow %zu of environment %u: %s", e->taken - 1, e->number,
+        htc__twin_fail(&e->x->t, status, "workflow %zu of environment %u: %s", e->taken - 1, e->number,
                         status == HTC_EINVAL ? "an edge names a task that it does not have" : htc_strerror(status));
         return 0;
     }
@@ -87,12 +87,12 @@ void htc__exact_flow_done(exact_tre *e, uint32_t flow, uint32_t task)
 {
     if (e->dones == e->dones_cap) {
         size_t    cap = e->dones_cap ? 2 * e->dones_cap : 64, bytes = e->dones_cap * sizeof *e->done;
-        uint64_t *done = htc__resize_raw(&e->x->memory.env, e->done, bytes, cap * sizeof *done);
+        uint64_t *done = htc__resize_raw(&e->x->t.memory.env, e->done, bytes, cap * sizeof *done);
         e->done = done ? done : e->done;
-        size_t *order = done ? htc__resize_raw(&e->x->memory.env, e->done_order, e->order_cap * sizeof *order, cap * sizeof *order) : NULL;
+        size_t *order = done ? htc__resize_raw(&e->x->t.memory.env, e->done_order, e->order_cap * sizeof *order, cap * sizeof *order) : NULL;
         e->dones_cap = done ? cap : e->dones_cap;
         if (!order) {
-            htc__exact_fail(e->x, HTC_ENOMEM, "no memory for %zu tasks", cap);
+            htc__twin_fail(&e->x->t, HTC_ENOMEM, "no memory for %zu tasks", cap);
             return;
         }
         e->done_order = order;
@@ -114,12 +114,12 @@ void htc__exact_flow_tell(exact_tre *e)
     for (size_t i = 0; i < n; i++)
         e->done_order[i] = i;
     htc__order_sort(e->done_order, n, done_before, e->done);
-    for (size_t i = 0; i < n && e->x->why.status == HTC_OK; i++) {
+    for (size_t i = 0; i < n && htc__twin_is_good(&e->x->t); i++) {
         uint64_t    d = e->done[e->done_order[i]];
         exact_flow *f = &e->flow[d >> 32];
         htc_status  status = htc_dag_done(f->dag, (uint32_t)d);
         if (status != HTC_OK)
-            htc__exact_fail(e->x, status, "a task could not be ended: %s", htc_strerror(status));
+            htc__twin_fail(&e->x->t, status, "a task could not be ended: %s", htc_strerror(status));
         f->done++;
         if (i + 1 < n && e->done[e->done_order[i + 1]] >> 32 == d >> 32)
             continue;
@@ -143,7 +143,7 @@ uint64_t htc__exact_flow_blocked(const exact_tre *e)
 
 void htc__exact_flow_close(exact_tre *e)
 {
-    const htc_env *env = &e->x->memory.env;
+    const htc_env *env = &e->x->t.memory.env;
     for (size_t i = 0; i < e->flows; i++)
         close_flow(e, &e->flow[i]);
     htc__free(env, e->flow, e->flows_cap * sizeof *e->flow);

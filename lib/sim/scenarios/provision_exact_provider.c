@@ -6,7 +6,7 @@
 
 void htc__exact_provider_account(exact_provider *p)
 {
-    htc_ns now = htc__exact_now(p->x);
+    htc_ns now = htc__twin_now(&p->x->t);
     p->held_ns += (exact_sum)p->held * (now - p->then);
     p->then = now;
 }
@@ -16,7 +16,7 @@ static void take(exact_provider *p, uint32_t peer, uint32_t type, const htc_prov
     exact *x = p->x;
     for (size_t i = 0; i < p->n; i++)
         if (p->request[i].id == q->id) {
-            htc__exact_fail(x, HTC_EINTERNAL, "environment %llu asks before it was answered", (unsigned long long)q->id);
+            htc__twin_fail(&x->t, HTC_EINTERNAL, "environment %llu asks before it was answered", (unsigned long long)q->id);
             return;
         }
     if (type == EXACT_APPLY) {
@@ -24,7 +24,7 @@ static void take(exact_provider *p, uint32_t peer, uint32_t type, const htc_prov
         p->peer[q->id] = peer;
         p->terms[q->id] = *q;
     } else if (p->peer[q->id] != peer) {
-        htc__exact_fail(x, HTC_EINTERNAL, "environment %llu has not applied", (unsigned long long)q->id);
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "environment %llu has not applied", (unsigned long long)q->id);
         return;
     }
     p->request[p->n] = p->terms[q->id];
@@ -42,7 +42,7 @@ static void give_back(exact_provider *p, uint64_t nodes)
     htc__exact_transit(p->x, 0, nodes);
     htc__exact_provider_account(p);
     if (nodes > p->held)
-        htc__exact_fail(p->x, HTC_EINTERNAL, "%llu nodes come back, and %llu are held", (unsigned long long)nodes, (unsigned long long)p->held);
+        htc__twin_fail(&p->x->t, HTC_EINTERNAL, "%llu nodes come back, and %llu are held", (unsigned long long)nodes, (unsigned long long)p->held);
     else
         p->held -= nodes;
 }
@@ -56,7 +56,7 @@ static void hear(exact_provider *p, const htc_input *in)
     if (type == EXACT_RELEASE)
         give_back(p, q.nodes);
     else if (type == EXACT_ANSWER)
-        htc__exact_fail(p->x, HTC_EINTERNAL, "the provider is answered");
+        htc__twin_fail(&p->x->t, HTC_EINTERNAL, "the provider is answered");
     else
         take(p, in->peer, type, &q, in->now);
 }
@@ -75,7 +75,7 @@ static htc_status answer(exact_provider *p, htc_output *out, const htc_provision
 {
     const exact_tre *e = &p->x->tre[q->id];
     if (q->initial && nodes != q->nodes)
-        htc__exact_fail(p->x, HTC_ENOFIT, "environment %s is to begin with %llu node%s, and of the provider's %llu too few are left", e->o.name ? e->o.name : "without a name",
+        htc__twin_fail(&p->x->t, HTC_ENOFIT, "environment %s is to begin with %llu node%s, and of the provider's %llu too few are left", e->o.name ? e->o.name : "without a name",
                         (unsigned long long)q->nodes, htc__plural(q->nodes), (unsigned long long)p->x->options.capacity);
     p->held += nodes;
     htc__exact_transit(p->x, nodes, 0);
@@ -88,16 +88,16 @@ static htc_status decide(exact_provider *p, htc_output *out)
     htc_provision_request *asked = p->request + x->n;
     size_t                 n = without_empty(p, asked), k = 0;
     uint64_t               free_nodes = x->options.capacity - p->held;
-    htc_status             status = n ? htc_provision_grant(&x->memory.env, x->options.granter, free_nodes, asked, n, p->grant) : HTC_OK;
+    htc_status             status = n ? htc_provision_grant(&x->t.memory.env, x->options.granter, free_nodes, asked, n, p->grant) : HTC_OK;
     if (status != HTC_OK)
-        htc__exact_fail(x, status, "the provision policy answers: %s", htc_strerror(status));
+        htc__twin_fail(&x->t, status, "the provision policy answers: %s", htc_strerror(status));
     htc__exact_provider_account(p);
     for (size_t i = 0; i < p->n && status == HTC_OK; i++) {
         uint64_t nodes = p->request[i].nodes ? p->grant[k++] : 0;
         status = answer(p, out, &p->request[i], nodes);
     }
     if (p->held > x->options.capacity)
-        htc__exact_fail(x, HTC_EINTERNAL, "%llu nodes are held of %llu", (unsigned long long)p->held, (unsigned long long)x->options.capacity);
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "%llu nodes are held of %llu", (unsigned long long)p->held, (unsigned long long)x->options.capacity);
     p->n = 0;
     p->decide_at = HTC_NEVER;
     return status;
@@ -108,7 +108,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     exact_provider *p = self;
     if (in->kind == HTC_IN_MESSAGE)
         hear(p, in);
-    return in->now >= p->decide_at && p->x->why.status == HTC_OK ? decide(p, out) : HTC_OK;
+    return in->now >= p->decide_at && htc__twin_is_good(&p->x->t) ? decide(p, out) : HTC_OK;
 }
 
 static htc_ns deadline(const void *self)
@@ -124,18 +124,18 @@ htc_status htc__exact_provider_open(exact *x)
     exact_provider *p = &x->provider;
     p->x = x;
     p->decide_at = HTC_NEVER;
-    p->peer = htc__alloc(&x->memory.env, x->n * sizeof *p->peer);
-    p->terms = htc__alloc(&x->memory.env, x->n * sizeof *p->terms);
-    p->request = htc__alloc(&x->memory.env, 2 * x->n * sizeof *p->request);
-    p->grant = htc__alloc(&x->memory.env, x->n * sizeof *p->grant);
+    p->peer = htc__alloc(&x->t.memory.env, x->n * sizeof *p->peer);
+    p->terms = htc__alloc(&x->t.memory.env, x->n * sizeof *p->terms);
+    p->request = htc__alloc(&x->t.memory.env, 2 * x->n * sizeof *p->request);
+    p->grant = htc__alloc(&x->t.memory.env, x->n * sizeof *p->grant);
     return p->peer && p->terms && p->request && p->grant ? HTC_OK : HTC_ENOMEM;
 }
 
 void htc__exact_provider_close(exact *x)
 {
     exact_provider *p = &x->provider;
-    htc__free(&x->memory.env, p->peer, x->n * sizeof *p->peer);
-    htc__free(&x->memory.env, p->terms, x->n * sizeof *p->terms);
-    htc__free(&x->memory.env, p->request, 2 * x->n * sizeof *p->request);
-    htc__free(&x->memory.env, p->grant, x->n * sizeof *p->grant);
+    htc__free(&x->t.memory.env, p->peer, x->n * sizeof *p->peer);
+    htc__free(&x->t.memory.env, p->terms, x->n * sizeof *p->terms);
+    htc__free(&x->t.memory.env, p->request, 2 * x->n * sizeof *p->request);
+    htc__free(&x->t.memory.env, p->grant, x->n * sizeof *p->grant);
 }

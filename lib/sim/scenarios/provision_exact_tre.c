@@ -15,7 +15,7 @@
 
 static int good(const exact_tre *e)
 {
-    return e->x->why.status == HTC_OK;
+    return htc__twin_is_good(&e->x->t);
 }
 
 static htc_ns later(htc_ns at, htc_ns span)
@@ -27,7 +27,7 @@ static htc_ns later(htc_ns at, htc_ns span)
 
 void htc__exact_tre_account(exact_tre *e)
 {
-    htc_ns now = htc__exact_now(e->x), passed = now - e->then;
+    htc_ns now = htc__twin_now(&e->x->t), passed = now - e->then;
     e->held_ns += (exact_sum)e->held * passed;
     e->busy_ns += (exact_sum)e->busy * passed;
     e->then = e->x->changed = now;
@@ -39,7 +39,7 @@ static htc_ns set_up(exact_tre *e, uint32_t assign, uint64_t nodes)
     htc_provision_change change = { 0 };
     htc_status           status = htc_provision_set_up(e->x->options.setup, assign, nodes, &change);
     if (status != HTC_OK)
-        htc__exact_fail(e->x, status, "the setup policy cannot be used");
+        htc__twin_fail(&e->x->t, status, "the setup policy cannot be used");
     e->setup_ns = later(e->setup_ns, change.total_ns);
     *(assign ? &e->granted : &e->returned) += nodes;
     return e->x->options.setup_delay ? change.node_ns : 0;
@@ -72,12 +72,12 @@ static htc_status release(exact_tre *e, htc_output *out, uint64_t nodes)
 /* Granted: usable now, or when they are set up. */
 static htc_status take_over(exact_tre *e, uint64_t nodes, htc_ns delay)
 {
-    htc_ns now = htc__exact_now(e->x);
+    htc_ns now = htc__twin_now(&e->x->t);
     if (!delay)
         return htc_fit_add_nodes(e->fit, now, (uint32_t)nodes);
     if (e->settings == e->settings_cap) {
         size_t         cap = e->settings_cap ? 2 * e->settings_cap : 16;
-        exact_setting *grown = htc__resize_raw(&e->x->memory.env, e->setting, e->settings_cap * sizeof *grown, cap * sizeof *grown);
+        exact_setting *grown = htc__resize_raw(&e->x->t.memory.env, e->setting, e->settings_cap * sizeof *grown, cap * sizeof *grown);
         if (!grown)
             return HTC_ENOMEM;
         e->setting = grown;
@@ -94,10 +94,10 @@ static void first_are_set_up(exact_tre *e)
     memmove(e->setting, e->setting + 1, --e->settings * sizeof *e->setting);
     e->settling -= nodes;
     e->cancelled -= gone;
-    htc_status status = nodes > gone ? htc_fit_add_nodes(e->fit, htc__exact_now(e->x), (uint32_t)(nodes - gone)) : HTC_OK;
-    e->x->changed = htc__exact_now(e->x);
+    htc_status status = nodes > gone ? htc_fit_add_nodes(e->fit, htc__twin_now(&e->x->t), (uint32_t)(nodes - gone)) : HTC_OK;
+    e->x->changed = htc__twin_now(&e->x->t);
     if (status != HTC_OK)
-        htc__exact_fail(e->x, status, "%llu nodes could not be added", (unsigned long long)(nodes - gone));
+        htc__twin_fail(&e->x->t, status, "%llu nodes could not be added", (unsigned long long)(nodes - gone));
 }
 
 /* Idle nodes go back, and if these are too few, such as are being set up. */
@@ -106,7 +106,7 @@ static htc_status give_back(exact_tre *e, uint64_t nodes)
     htc_fit_counts c;
     htc_fit_count(e->fit, &c);
     uint64_t   idle = nodes < c.free ? nodes : c.free;
-    htc_status status = idle ? htc_fit_remove_nodes(e->fit, htc__exact_now(e->x), (uint32_t)idle) : HTC_OK;
+    htc_status status = idle ? htc_fit_remove_nodes(e->fit, htc__twin_now(&e->x->t), (uint32_t)idle) : HTC_OK;
     if (status == HTC_OK && nodes - idle > e->settling - e->cancelled)
         status = HTC_EINTERNAL;
     e->cancelled += nodes - idle;
@@ -124,10 +124,10 @@ static int ends_before(const void *ctx, size_t a, size_t b)
 static int more_jobs(exact_tre *e)
 {
     size_t     cap = e->jobs_cap ? 2 * e->jobs_cap : JOBS_MIN;
-    exact_job *job = e->jobs < e->x->options.active_max ? htc__resize_raw(&e->x->memory.env, e->job, e->jobs_cap * sizeof *job, cap * sizeof *job) : NULL;
+    exact_job *job = e->jobs < e->x->options.active_max ? htc__resize_raw(&e->x->t.memory.env, e->job, e->jobs_cap * sizeof *job, cap * sizeof *job) : NULL;
     if (!job) {
         int full = e->jobs >= e->x->options.active_max;
-        htc__exact_fail(e->x, full ? HTC_EFULL : HTC_ENOMEM, full ? "more than %zu jobs wait and run at one time" : "no memory for %zu jobs", full ? e->x->options.active_max : cap);
+        htc__twin_fail(&e->x->t, full ? HTC_EFULL : HTC_ENOMEM, full ? "more than %zu jobs wait and run at one time" : "no memory for %zu jobs", full ? e->x->options.active_max : cap);
         return 0;
     }
     e->job = job;
@@ -155,11 +155,11 @@ static void start(exact_tre *e, size_t j)
 {
     exact     *x = e->x;
     exact_job *job = &e->job[j];
-    htc_ns     now = htc__exact_now(x);
+    htc_ns     now = htc__twin_now(&x->t);
     if (e->running == e->ends_cap) {
-        size_t *ends = htc__resize_raw(&x->memory.env, e->ends, e->ends_cap * sizeof *ends, e->jobs_cap * sizeof *ends);
+        size_t *ends = htc__resize_raw(&x->t.memory.env, e->ends, e->ends_cap * sizeof *ends, e->jobs_cap * sizeof *ends);
         if (!ends) {
-            htc__exact_fail(x, HTC_ENOMEM, "no memory for %zu jobs", e->jobs_cap);
+            htc__twin_fail(&x->t, HTC_ENOMEM, "no memory for %zu jobs", e->jobs_cap);
             return;
         }
         e->ends = ends;
@@ -193,9 +193,9 @@ static void end_first(exact_tre *e)
 {
     exact     *x = e->x;
     size_t     j = e->ends[0];
-    htc_status status = htc_fit_end(e->fit, htc__exact_now(x), j);
+    htc_status status = htc_fit_end(e->fit, htc__twin_now(&x->t), j);
     if (status != HTC_OK)
-        htc__exact_fail(x, status, "a job could not be ended: %s", htc_strerror(status));
+        htc__twin_fail(&x->t, status, "a job could not be ended: %s", htc_strerror(status));
     htc__exact_tre_account(e);
     e->busy -= e->job[j].nodes;
     x->busy -= e->job[j].nodes;
@@ -214,12 +214,12 @@ static void start_jobs(exact_tre *e)
 {
     htc_fit_job job;
     htc_status  status = HTC_OK;
-    while (good(e) && (status = htc_fit_next(e->fit, htc__exact_now(e->x), &job)) == HTC_OK)
+    while (good(e) && (status = htc_fit_next(e->fit, htc__twin_now(&e->x->t), &job)) == HTC_OK)
         start(e, (size_t)job.id);
     if (status == HTC_OK || status == HTC_AGAIN)
         return;
     htc__asked_fit_refused(&e->asked_order);
-    htc__exact_fail(e->x, status, "the scheduler answers: %s", htc_strerror(status));
+    htc__twin_fail(&e->x->t, status, "the scheduler answers: %s", htc_strerror(status));
 }
 
 /* ---- arrivals ---- */
@@ -236,7 +236,7 @@ static int next_job(exact_tre *e)
     if (status == HTC_OK && (e->next.nodes == 0 || e->next.arrival < e->before))
         status = HTC_EINVAL;
     if (status != HTC_OK && status != HTC_AGAIN)
-        htc__exact_fail(e->x, status, "job %zu of environment %u: %s", e->taken, e->number,
+        htc__twin_fail(&e->x->t, status, "job %zu of environment %u: %s", e->taken, e->number,
                         status != HTC_EINVAL ? htc_strerror(status) : e->next.nodes ? "it arrives before the one that came before it" : "it has no nodes");
     return status == HTC_OK;
 }
@@ -252,7 +252,7 @@ static void take_next(exact_tre *e)
 
 void htc__exact_tre_queue(exact_tre *e, const htc_sim_provision_job *in, uint32_t flow, uint32_t task)
 {
-    htc_ns now = htc__exact_now(e->x);
+    htc_ns now = htc__twin_now(&e->x->t);
     size_t j = place(e);
     if (j == SIZE_MAX)
         return;
@@ -260,12 +260,12 @@ void htc__exact_tre_queue(exact_tre *e, const htc_sim_provision_job *in, uint32_
     e->waiting++;
     htc_status status = htc_fit_submit(e->fit, now, &(htc_fit_job){ .id = j, .estimate = in->estimate ? in->estimate : HTC_NEVER, .nodes = in->nodes, .priority = in->priority });
     if (status != HTC_OK)
-        htc__exact_fail(e->x, status, "a job could not be submitted: %s", htc_strerror(status));
+        htc__twin_fail(&e->x->t, status, "a job could not be submitted: %s", htc_strerror(status));
 }
 
 static void arrive(exact_tre *e)
 {
-    htc_ns now = htc__exact_now(e->x);
+    htc_ns now = htc__twin_now(&e->x->t);
     e->first = e->first < now ? e->first : now;
     e->x->to_come--;
     e->x->worked = now;
@@ -303,14 +303,14 @@ static htc_status look_at_leases(exact_tre *e, htc_output *out)
 {
     htc_provision_demand d = demand_of(e);
     htc_provision_order  order;
-    htc_ns               now = htc__exact_now(e->x);
+    htc_ns               now = htc__twin_now(&e->x->t);
     htc_status           status = htc_provision_check(e->book, now, &d, &order);
     if (status == HTC_OK)
         status = give_back(e, order.nodes);
     if (status == HTC_OK)
         return release(e, out, order.nodes);
     if (status != HTC_AGAIN)
-        htc__exact_fail(e->x, status, "a look at the leases answers: %s", htc_strerror(status));
+        htc__twin_fail(&e->x->t, status, "a look at the leases answers: %s", htc_strerror(status));
     return HTC_OK;
 }
 
@@ -326,12 +326,12 @@ static htc_status look_at_queue(exact_tre *e, htc_output *out)
         e->yielding = 1;
         return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = YIELD });
     }
-    status = htc_provision_scan(e->book, htc__exact_now(e->x), &d, &order);
+    status = htc_provision_scan(e->book, htc__twin_now(&e->x->t), &d, &order);
     e->x->scans++;
     if (status == HTC_OK)
         return ask(e, out, EXACT_REQUEST, order.nodes);
     if (status != HTC_AGAIN)
-        htc__exact_fail(e->x, status, "a scan answers: %s", htc_strerror(status));
+        htc__twin_fail(&e->x->t, status, "a scan answers: %s", htc_strerror(status));
     return good(e) ? look_at_leases(e, out) : HTC_OK;
 }
 
@@ -339,7 +339,7 @@ static htc_status look_at_queue(exact_tre *e, htc_output *out)
 
 static void leave_jobs(exact_tre *e)
 {
-    htc_ns now = htc__exact_now(e->x);
+    htc_ns now = htc__twin_now(&e->x->t);
     for (size_t j = 0; j < e->jobs; j++) {
         const exact_job *job = &e->job[j];
         if (job->state == EXACT_RUNNING)
@@ -355,13 +355,13 @@ static void leave_jobs(exact_tre *e)
 static void close_book(exact_tre *e)
 {
     htc_provision_usage u = { 0 };
-    htc_ns              now = htc__exact_now(e->x);
+    htc_ns              now = htc__twin_now(&e->x->t);
     uint64_t            nodes = 0, held_s = (uint64_t)(e->held_ns / HTC_SECOND);
     htc_status          status = htc_provision_end(e->book, now, &nodes);
     if (status == HTC_OK)
         status = htc_provision_usage_at(e->book, now, &u);
     if (status != HTC_OK || nodes != e->held || u.node_seconds != held_s || u.granted != u.returned || u.granted != e->granted)
-        htc__exact_fail(e->x, status != HTC_OK ? status : HTC_EINTERNAL, "the book of environment %u does not agree: %llu nodes, %llu held; %llu node seconds, %llu counted", e->number,
+        htc__twin_fail(&e->x->t, status != HTC_OK ? status : HTC_EINTERNAL, "the book of environment %u does not agree: %llu nodes, %llu held; %llu node seconds, %llu counted", e->number,
                         (unsigned long long)nodes, (unsigned long long)e->held, (unsigned long long)u.node_seconds, (unsigned long long)held_s);
     e->units = u.node_units;
     e->requests = u.requests;
@@ -395,7 +395,7 @@ static htc_status end(exact_tre *e, htc_output *out)
 static int is_hopeless(const exact_tre *e)
 {
     const exact *x = e->x;
-    int          in_vain = htc__prov_in_vain(htc__exact_now(x), x->changed, x->worked, e->unit, e->book_options.scan_ns);
+    int          in_vain = htc__prov_in_vain(htc__twin_now(&x->t), x->changed, x->worked, e->unit, e->book_options.scan_ns);
     return !e->o.period_ns && !x->running && !x->to_come && !x->bounded && in_vain;
 }
 
@@ -408,9 +408,9 @@ static int is_over(const exact_tre *e)
 
 static void begin(exact_tre *e)
 {
-    htc_status status = htc_provision_create(&e->x->memory.env, &e->book_options, 0, &e->book);
+    htc_status status = htc_provision_create(&e->x->t.memory.env, &e->book_options, 0, &e->book);
     if (status != HTC_OK)
-        htc__exact_fail(e->x, status, "the book of environment %u: %s", e->number, htc_strerror(status));
+        htc__twin_fail(&e->x->t, status, "the book of environment %u: %s", e->number, htc_strerror(status));
     e->begun = 1;
     take_next(e);
 }
@@ -419,7 +419,7 @@ static void begin(exact_tre *e)
  * at before, and its request is answered, or this moment has passed without an answer. */
 static htc_status go_on(exact_tre *e, htc_output *out, int look)
 {
-    htc_ns now = htc__exact_now(e->x);
+    htc_ns now = htc__twin_now(&e->x->t);
     if (!e->begun)
         begin(e);
     while (good(e) && e->running && e->job[e->ends[0]].ends <= now)
@@ -456,7 +456,7 @@ static htc_status answered(exact_tre *e, htc_output *out, htc_bytes body, int *l
     if (!htc__exact_hear(x, body, &type, &q))
         return HTC_OK;
     if (type != EXACT_ANSWER || q.id != e->number || !e->asking) {
-        htc__exact_fail(x, HTC_EINTERNAL, "environment %u is told what it has not asked", e->number);
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "environment %u is told what it has not asked", e->number);
         return HTC_OK;
     }
     e->asking = 0;
@@ -464,18 +464,18 @@ static htc_status answered(exact_tre *e, htc_output *out, htc_bytes body, int *l
     htc__exact_transit(x, 0, q.nodes);
     if (q.nodes)
         delay = hold(e, q.nodes);
-    if (x->begin == HTC_NEVER)
+    if (x->t.begin == HTC_NEVER)
         x->ready++;
     if (e->ended && q.nodes && !HTC__BROKEN(late_nodes_kept)) /* too late */
         return release(e, out, q.nodes);
     if (!e->begun || e->ended)
         return HTC_OK;
-    htc_status status = htc_provision_granted(e->book, htc__exact_now(x), q.nodes);
+    htc_status status = htc_provision_granted(e->book, htc__twin_now(&x->t), q.nodes);
     e->starved |= status == HTC_AGAIN;
     if (status >= HTC_OK && q.nodes)
         status = take_over(e, q.nodes, delay);
     if (status < HTC_OK)
-        htc__exact_fail(x, status, "a grant answers: %s", htc_strerror(status));
+        htc__twin_fail(&x->t, status, "a grant answers: %s", htc_strerror(status));
     *look = 1;
     return HTC_OK;
 }
@@ -496,7 +496,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
         e->yielding = 0;
         look = e->asking > 0;
     }
-    if (status != HTC_OK || e->ended || x->begin == HTC_NEVER || in->now < x->begin)
+    if (status != HTC_OK || e->ended || x->t.begin == HTC_NEVER || in->now < x->t.begin)
         return status;
     return go_on(e, out, look);
 }
@@ -506,10 +506,10 @@ static htc_ns deadline(const void *self)
     const exact_tre *e = self;
     const exact     *x = e->x;
     htc_ns           at = HTC_NEVER;
-    if (e->ended || x->begin == HTC_NEVER || !good(e))
+    if (e->ended || x->t.begin == HTC_NEVER || !good(e))
         return HTC_NEVER;
     if (!e->begun)
-        return x->begin;
+        return x->t.begin;
     if (!e->yielding)
         at = htc_provision_deadline(e->book);
     if (e->running && e->job[e->ends[0]].ends < at)
@@ -520,7 +520,7 @@ static htc_ns deadline(const void *self)
         at = e->before;
     if (e->o.period_ns && e->o.period_ns < at)
         at = e->o.period_ns;
-    return later(x->begin, at);
+    return later(x->t.begin, at);
 }
 
 const htc_machine_ops htc__exact_tre_ops = { .size = sizeof(htc_machine_ops), .step = step, .deadline = deadline };
@@ -535,11 +535,11 @@ void htc__exact_tre_verify(exact_tre *e)
     if (!e->begun || e->ended || !good(e))
         return;
     htc_fit_count(e->fit, &c);
-    if (htc_provision_usage_at(e->book, htc__exact_now(x), &u) != HTC_OK || u.owned != e->held || c.nodes + e->settling - e->cancelled != e->held || c.busy != e->busy || e->busy > e->held)
-        htc__exact_fail(x, HTC_EINTERNAL, "nodes are not conserved: %llu are held, %llu in the book, %u in the scheduler, %u busy, and jobs run on %llu", (unsigned long long)e->held,
+    if (htc_provision_usage_at(e->book, htc__twin_now(&x->t), &u) != HTC_OK || u.owned != e->held || c.nodes + e->settling - e->cancelled != e->held || c.busy != e->busy || e->busy > e->held)
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "nodes are not conserved: %llu are held, %llu in the book, %u in the scheduler, %u busy, and jobs run on %llu", (unsigned long long)e->held,
                         (unsigned long long)u.owned, c.nodes, c.busy, (unsigned long long)e->busy);
     if (c.waiting != e->waiting || c.running != e->running || e->submitted != e->completed + e->refused + e->waiting + e->running + htc__exact_flow_blocked(e))
-        htc__exact_fail(x, HTC_EINTERNAL, "jobs are not conserved: %llu were submitted, %llu have ended, %llu wait and %zu run", (unsigned long long)e->submitted,
+        htc__twin_fail(&x->t, HTC_EINTERNAL, "jobs are not conserved: %llu were submitted, %llu have ended, %llu wait and %zu run", (unsigned long long)e->submitted,
                         (unsigned long long)e->completed, (unsigned long long)e->waiting, e->running);
 }
 
@@ -557,7 +557,7 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
                              o->period_ns == HTC_NEVER))
         status = HTC_EINVAL;
     if (status != HTC_OK)
-        return htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, status == HTC_EINVAL ? "a number is out of range, or there is more than one workload" : htc_strerror(status));
+        return htc__twin_refuse(&x->t, status, "environment %zu cannot be: %s", i, status == HTC_EINVAL ? "a number is out of range, or there is more than one workload" : htc_strerror(status));
     e->x = x;
     e->number = (uint32_t)i;
     e->first = e->last = HTC_NEVER;
@@ -568,9 +568,9 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
     e->book_options.scan_ns = e->book_options.scan_ns ? e->book_options.scan_ns : (e->has_flows ? 3 : 60) * HTC_SECOND;
     e->unit = e->book_options.unit_ns ? e->book_options.unit_ns : 3600 * HTC_SECOND;
     if (e->book_options.scan_ns <= 2 * (x->costs.latency_ns + x->costs.jitter_ns) + x->costs.gather_ns)
-        return htc__exact_refuse(x, HTC_EINVAL, "environment %zu looks at its queue every %.6g s, and an answer of the provider takes up to %.6g s", i, (double)e->book_options.scan_ns / 1e9,
+        return htc__twin_refuse(&x->t, HTC_EINVAL, "environment %zu looks at its queue every %.6g s, and an answer of the provider takes up to %.6g s", i, (double)e->book_options.scan_ns / 1e9,
                                  (double)(2 * (x->costs.latency_ns + x->costs.jitter_ns) + x->costs.gather_ns) / 1e9);
-    status = htc_provision_create(&x->memory.env, &e->book_options, 0, &e->book); /* to know its initial nodes: its own is opened when it begins */
+    status = htc_provision_create(&x->t.memory.env, &e->book_options, 0, &e->book); /* to know its initial nodes: its own is opened when it begins */
     if (status == HTC_OK)
         status = htc_provision_usage_at(e->book, 0, &u);
     htc_provision_destroy(e->book);
@@ -578,12 +578,12 @@ htc_status htc__exact_tre_open(exact *x, size_t i)
     if (status == HTC_OK && u.owned > UINT32_MAX)
         status = HTC_EINVAL;
     if (status != HTC_OK)
-        return htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, status == HTC_EINVAL ? "a number of its book is out of range" : htc_strerror(status));
+        return htc__twin_refuse(&x->t, status, "environment %zu cannot be: %s", i, status == HTC_EINVAL ? "a number of its book is out of range" : htc_strerror(status));
     e->initial = u.owned;
-    status = htc_fit_create(&x->memory.env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = htc__asked_fit(&e->asked_order, o->fit ? o->fit : &x->policies[e->has_flows], x->answer),
+    status = htc_fit_create(&x->t.memory.env, &(htc_fit_options){ .size = sizeof(htc_fit_options), .policy = htc__asked_fit(&e->asked_order, o->fit ? o->fit : &x->policies[e->has_flows], x->answer),
                                                          .jobs_max = x->options.active_max, .nodes = (uint32_t)e->initial },
                             &e->fit);
-    return status == HTC_OK ? HTC_OK : htc__exact_refuse(x, status, "environment %zu cannot be: %s", i, htc_strerror(status));
+    return status == HTC_OK ? HTC_OK : htc__twin_refuse(&x->t, status, "environment %zu cannot be: %s", i, htc_strerror(status));
 }
 
 void htc__exact_tre_close(exact_tre *e)
@@ -592,8 +592,8 @@ void htc__exact_tre_close(exact_tre *e)
         return;
     htc_provision_destroy(e->book);
     htc_fit_destroy(e->fit);
-    htc__free(&e->x->memory.env, e->job, e->jobs_cap * sizeof *e->job);
-    htc__free(&e->x->memory.env, e->ends, e->ends_cap * sizeof *e->ends);
-    htc__free(&e->x->memory.env, e->setting, e->settings_cap * sizeof *e->setting);
+    htc__free(&e->x->t.memory.env, e->job, e->jobs_cap * sizeof *e->job);
+    htc__free(&e->x->t.memory.env, e->ends, e->ends_cap * sizeof *e->ends);
+    htc__free(&e->x->t.memory.env, e->setting, e->settings_cap * sizeof *e->setting);
     htc__exact_flow_close(e);
 }
