@@ -75,35 +75,24 @@ static uint32_t take_place(grids *m)
     return t;
 }
 
-/* How long it takes here, and whether it is evicted before. */
-static void draw_task(const grids_job *j, grids_task *x, const grids_grid *g, int again, uint64_t *latency)
+grids_draw htc__grids_draw_task(const grids_grid *g, uint64_t stream, uint32_t number, double part, int again)
 {
-    uint64_t at = (uint64_t)x->number * DRAWS;
-    uint64_t kinds = htc__scale_draw(j->stream, at + DRAW_KIND);
-    double   ticks = j->part * g->ticks_per_kflop * g->slowness[kinds % GRIDS_KINDS];
-    *latency = g->latency[(kinds >> 32) % GRIDS_KINDS];
-    x->length = ticks < 4e18 ? (uint64_t)(ticks + 0.5) : (uint64_t)4e18;
-    x->length += x->length == 0;
-    x->evicted = 0;
-    if (g->part > 0 && !again && unit(htc__scale_draw(j->stream, at + DRAW_EVICTION)) < g->part) {
-        x->length = 1 + (uint64_t)(unit(htc__scale_draw(j->stream, at + DRAW_MOMENT)) * (double)(x->length - 1));
-        x->evicted = 1;
+    uint64_t   at = (uint64_t)number * DRAWS;
+    uint64_t   kinds = htc__scale_draw(stream, at + DRAW_KIND);
+    double     ticks = part * g->ticks_per_kflop * g->slowness[kinds % GRIDS_KINDS];
+    grids_draw x = { .latency = g->latency[(kinds >> 32) % GRIDS_KINDS], .length = ticks < 4e18 ? (uint64_t)(ticks + 0.5) : (uint64_t)4e18 };
+    x.length += x.length == 0;
+    if (g->part > 0 && !again && unit(htc__scale_draw(stream, at + DRAW_EVICTION)) < g->part) {
+        x.length = 1 + (uint64_t)(unit(htc__scale_draw(stream, at + DRAW_MOMENT)) * (double)(x.length - 1));
+        x.evicted = 1;
     } else if (g->evicts) {
-        uint64_t bits = htc__scale_draw(j->stream, at + DRAW_EVICTION);
+        uint64_t bits = htc__scale_draw(stream, at + DRAW_EVICTION);
         /* an exponential moment is -mean ln u; since e^-x > 1 - x most need no logarithm */
-        uint64_t comes = (1 - unit(bits)) * g->eviction.a >= (double)x->length + 1 ? UINT64_MAX : htc__scale_drawer_ticks(&g->eviction, bits);
-        x->evicted = comes < x->length;
-        x->length = x->evicted ? comes + 1 : x->length;
+        uint64_t comes = (1 - unit(bits)) * g->eviction.a >= (double)x.length + 1 ? UINT64_MAX : htc__scale_drawer_ticks(&g->eviction, bits);
+        x.evicted = comes < x.length;
+        x.length = x.evicted ? comes + 1 : x.length;
     }
-}
-
-/* CPUs that it has while it wants more. */
-static void look_at_cpus(grids_job *j)
-{
-    if (j->waiting) {
-        j->had += j->running;
-        j->looks++;
-    }
+    return x;
 }
 
 static int start_task(grids *m, uint32_t job, uint32_t grid)
@@ -111,19 +100,18 @@ static int start_task(grids *m, uint32_t job, uint32_t grid)
     grids_job  *j = &m->job[job];
     grids_grid *g = &m->grid[grid];
     uint32_t    t = take_place(m);
-    uint64_t    now = htc__scale_time(m->scale), latency;
+    uint64_t    now = htc__scale_time(m->scale);
     if (t == GRIDS_NONE)
         return ok(m, HTC_EFULL);
     grids_task *x = &m->task[t];
-    *x = (grids_task){ .job = job, .number = j->next_number++, .grid = (uint8_t)grid };
-    draw_task(j, x, g, j->again > 0, &latency);
-    x->begin = now + latency;
-    htc_hierarchy_task told = { .size = sizeof told, .id = job, .task = x->number, .grid = grid, .kflop = j->nominal, .waited_ns = latency * m->options.tick_ns };
+    grids_draw  drawn = htc__grids_draw_task(g, j->stream, j->next_number, j->part, j->again > 0);
+    *x = (grids_task){ .job = job, .number = j->next_number++, .grid = (uint8_t)grid, .begin = now + drawn.latency, .length = drawn.length, .evicted = drawn.evicted };
+    htc_hierarchy_task told = { .size = sizeof told, .id = job, .task = x->number, .grid = grid, .kflop = j->nominal, .waited_ns = drawn.latency * m->options.tick_ns };
     if (!ok(m, htc_hierarchy_task_started(m->hierarchy, &told, htc__grids_now(m))) || !ok(m, htc_scale_at(m->scale, x->begin + x->length, t)))
         return 0;
     link_task(m, t);
     if (j->phase == GRIDS_QUEUED) {
-        htc__grids_phase(m, j, GRIDS_RUNNING);
+        htc__grids_phase(j, now, GRIDS_RUNNING);
         j->first_start = UINT64_MAX;
     }
     j->first_start = x->begin < j->first_start ? x->begin : j->first_start;
@@ -133,7 +121,7 @@ static int start_task(grids *m, uint32_t job, uint32_t grid)
     j->waiting--;
     j->running++;
     j->started++;
-    look_at_cpus(j);
+    htc__grids_look_at_cpus(j);
     m->queue[j->queue].waiting--;
     m->queue[j->queue].busy++;
     g->busy++;
@@ -183,7 +171,7 @@ static void lose_task(grids *m, uint32_t t)
     m->by_queue[j->queue].r.evicted_s += (double)ran;
     if (j->listed)
         m->queue[j->queue].waiting++;
-    look_at_cpus(j);
+    htc__grids_look_at_cpus(j);
     if (!ok(m, htc_hierarchy_task_lost(m->hierarchy, job, m->task[t].number, htc__grids_now(m))))
         return;
     j->in_vain++;
@@ -228,7 +216,7 @@ static void task_event(grids *m, uint32_t t)
         m->work += length;
         m->longest = length > m->longest ? length : m->longest;
         m->by_queue[j->queue].r.work_s += (double)length;
-        look_at_cpus(j);
+        htc__grids_look_at_cpus(j);
         if (!ok(m, htc_hierarchy_task_done(m->hierarchy, job, x->number, htc__grids_now(m))))
             return;
         if (j->tasks == 0)
@@ -337,24 +325,41 @@ static void set_ours(grids_grid *g)
     g->ours = ours < 0 ? 0 : ours > (double)g->cpus ? g->cpus : (uint64_t)(ours + 0.5);
 }
 
-static void grid_event(grids *m, uint32_t grid)
+void htc__grids_first_ours(const grids *m, uint32_t grid)
+{
+    uint64_t stream = htc__scale_stream(m->options.seed, STREAM_GRIDS + 2 * grid);
+    m->grid[grid].state = deviate(htc__scale_draw(stream, UINT64_MAX), htc__scale_draw(stream, UINT64_MAX - 1));
+    set_ours(&m->grid[grid]);
+}
+
+void htc__grids_next_ours(const grids *m, uint32_t grid)
 {
     grids_grid *g = &m->grid[grid];
     uint64_t    stream = htc__scale_stream(m->options.seed, STREAM_GRIDS + 2 * grid);
     g->state = g->keep * g->state + g->push * deviate(htc__scale_draw(stream, 2 * g->steps), htc__scale_draw(stream, 2 * g->steps + 1));
     g->steps++;
     set_ours(g);
+}
+
+uint64_t htc__grids_next_outage(const grids *m, uint32_t grid)
+{
+    grids_grid *g = &m->grid[grid];
+    uint64_t    stream = htc__scale_stream(m->options.seed, STREAM_GRIDS + 2 * grid + 1);
+    uint64_t    gap = htc__scale_drawer_ticks(&g->outage_gap, htc__scale_draw(stream, g->outages++));
+    return (g->down ? g->outage : gap) + 1;
+}
+
+static void grid_event(grids *m, uint32_t grid)
+{
+    htc__grids_next_ours(m, grid);
     if (m->left)
-        htc_scale_at(m->scale, htc__scale_time(m->scale) + g->step, htc__grids_id(m, GRIDS_ID_GRID + grid));
+        htc_scale_at(m->scale, htc__scale_time(m->scale) + m->grid[grid].step, htc__grids_id(m, GRIDS_ID_GRID + grid));
     htc__grids_dispatch(m, grid);
 }
 
 static void next_outage(grids *m, uint32_t grid)
 {
-    grids_grid *g = &m->grid[grid];
-    uint64_t    stream = htc__scale_stream(m->options.seed, STREAM_GRIDS + 2 * grid + 1);
-    uint64_t    gap = htc__scale_drawer_ticks(&g->outage_gap, htc__scale_draw(stream, g->outages++));
-    htc_scale_at(m->scale, htc__scale_time(m->scale) + (g->down ? g->outage : gap) + 1, htc__grids_id(m, GRIDS_ID_GRID + m->n_grids + grid));
+    htc_scale_at(m->scale, htc__scale_time(m->scale) + htc__grids_next_outage(m, grid), htc__grids_id(m, GRIDS_ID_GRID + m->n_grids + grid));
 }
 
 static void outage_event(grids *m, uint32_t grid)
@@ -426,9 +431,7 @@ void htc__grids_begin(grids *m)
         htc_scale_at(m->scale, 0, htc__grids_id(m, GRIDS_ID_SAMPLE));
     for (uint32_t g = 0; g < m->n_grids; g++) {
         if (m->grid[g].varies) {
-            uint64_t stream = htc__scale_stream(m->options.seed, STREAM_GRIDS + 2 * g);
-            m->grid[g].state = deviate(htc__scale_draw(stream, UINT64_MAX), htc__scale_draw(stream, UINT64_MAX - 1));
-            set_ours(&m->grid[g]);
+            htc__grids_first_ours(m, g);
             htc_scale_at(m->scale, m->grid[g].step, htc__grids_id(m, GRIDS_ID_GRID + g));
         }
         if (m->grid[g].outage)

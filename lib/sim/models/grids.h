@@ -142,6 +142,45 @@ static inline uint32_t htc__grids_id(const grids *m, uint32_t what)
     return (uint32_t)(m->tasks_max + m->options.active_max) + what;
 }
 
+/* grids_setup.c: what the exact twin (sim/scenarios/grids_exact.h) has too, with a tick of 1 ns */
+htc_status htc__grids_options(const htc_sim_grids_options *in, htc_sim_grids_options *o); /* with defaults */
+htc_status htc__grids_can_be(const htc_sim_grids_options *o, htc_error *error);
+uint64_t   htc__grids_total(const htc_sim_grids_options *o); /* jobs */
+uint64_t   htc__grids_cpus(const htc_hierarchy_options *h);
+uint64_t   htc__grids_ticks(const grids *m, htc_ns span);
+double     htc__grids_seconds(const grids *m, uint64_t ticks);
+htc_status htc__grids_open(grids *m, htc_error *error); /* env, options and tasks_max are set: the hierarchy and all tables but those of jobs and tasks */
+void       htc__grids_close(grids *m);
+void       htc__grids_tell_results(const grids *m, htc_sim_grids_result *queues, htc_sim_grids_result *classes);
+uint64_t   htc__grids_held_by_queues(const grids *m); /* CPU time as the hierarchy has counted it for itself; HTC_NEVER: more than it counts */
+
+/* grids_job.c: likewise */
+void     htc__grids_draw_arrival(grids *m);                    /* next_at, of the next job */
+void     htc__grids_draw_job(const grids *m, grids_job *j);    /* what follows from its number */
+uint32_t htc__grids_parts(const grids *m, const grids_job *j); /* tasks that its queue splits it into */
+void     htc__grids_split(const grids *m, grids_job *j, double bound);
+double   htc__grids_bound_after(const grids *m, const grids_job *j, uint64_t ticks); /* of what is still to do: what its estimator has after so many more */
+void     htc__grids_phase(grids_job *j, uint64_t now, uint8_t phase);
+void     htc__grids_count_end(grids *m, const grids_job *j, uint64_t now);
+/* CPUs that it has while it wants more. */
+static inline void htc__grids_look_at_cpus(grids_job *j)
+{
+    if (j->waiting) {
+        j->had += j->running;
+        j->looks++;
+    }
+}
+
+/* grids.c: likewise. How long a task takes on a grid, and whether it is evicted before. */
+typedef struct grids_draw {
+    uint64_t latency, length; /* ticks */
+    uint8_t  evicted;         /* at the end of length, else it is done */
+} grids_draw;
+grids_draw htc__grids_draw_task(const grids_grid *g, uint64_t stream, uint32_t number, double part, int again);
+void       htc__grids_first_ours(const grids *m, uint32_t grid);
+void       htc__grids_next_ours(const grids *m, uint32_t grid);
+uint64_t   htc__grids_next_outage(const grids *m, uint32_t grid); /* ticks until it goes down, or comes back */
+
 /* grids.c: events and CPUs */
 void htc__grids_event(htc_scale *scale, void *ctx, uint32_t id);
 void htc__grids_begin(grids *m);
@@ -153,10 +192,8 @@ void htc__grids_cut_job(grids *m, uint32_t job); /* its tasks; the hierarchy is 
 void htc__grids_arrivals(grids *m);
 void htc__grids_next_arrival(grids *m);
 void htc__grids_job_event(grids *m, uint32_t job);
-void htc__grids_draw_job(const grids *m, grids_job *j); /* what follows from its number */
 void htc__grids_job_done(grids *m, uint32_t job);
 void htc__grids_job_failed(grids *m, uint32_t job);
-void htc__grids_phase(grids *m, grids_job *j, uint8_t phase);
 void htc__grids_limits(grids *m); /* whatever is due */
 void htc__grids_look(grids *m);   /* at all grids */
 

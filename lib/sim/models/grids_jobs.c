@@ -16,34 +16,9 @@ static int ok(grids *m, htc_status status)
     return status == HTC_OK;
 }
 
-static double unit(uint64_t bits)
-{
-    return ((double)(bits >> 11) + 0.5) * 0x1p-53;
-}
-
-static double seconds(const grids *m, uint64_t ticks)
-{
-    return (double)ticks * (double)m->options.tick_ns / 1e9;
-}
-
 static uint32_t id_of(const grids *m, uint32_t job)
 {
     return (uint32_t)m->tasks_max + job;
-}
-
-/* ---- where its time goes ---- */
-
-void htc__grids_phase(grids *m, grids_job *j, uint8_t phase)
-{
-    uint64_t now = htc__scale_time(m->scale), since = j->since;
-    if (j->phase == GRIDS_RUNNING) { /* the first task has started meanwhile, or has not */
-        uint64_t started = j->first_start < now ? j->first_start : now;
-        j->in[GRIDS_GRID] += started - since;
-        since = started;
-    }
-    j->in[j->phase] += now - since;
-    j->since = now;
-    j->phase = phase;
 }
 
 /* Its waiting tasks are its queue's to hand out, or no longer. */
@@ -56,37 +31,6 @@ static void list(grids *m, grids_job *j, uint8_t listed)
 }
 
 /* ---- its end ---- */
-
-static void add(grids_tally *t, const grids *m, const grids_job *j)
-{
-    htc_sim_grids_result *r = &t->r;
-    uint64_t              now = htc__scale_time(m->scale);
-    r->completed += j->fate == HTC_SIM_GRIDS_COMPLETED;
-    r->rejected += j->fate == HTC_SIM_GRIDS_REJECTED;
-    r->terminated += j->fate == HTC_SIM_GRIDS_TERMINATED;
-    r->failed += j->fate == HTC_SIM_GRIDS_FAILED;
-    if (j->fate != HTC_SIM_GRIDS_COMPLETED)
-        return;
-    double response = seconds(m, now - j->arrival);
-    r->response_s += response;
-    r->response_max_s = response > r->response_max_s ? response : r->response_max_s;
-    r->estimating_s += seconds(m, j->in[GRIDS_ESTIMATING]);
-    r->queued_s += seconds(m, j->in[GRIDS_QUEUED]);
-    r->grid_queued_s += seconds(m, j->in[GRIDS_GRID]);
-    r->running_s += seconds(m, j->in[GRIDS_RUNNING]);
-    r->moving_s += seconds(m, j->in[GRIDS_MOVING]);
-    r->flow_s += seconds(m, j->in[GRIDS_FLOW]);
-    r->tasks += j->split;
-    if (j->looks) {
-        r->cpus += (double)j->had / (double)j->looks;
-        t->cpus_n++;
-    }
-    uint64_t bits, ticks = now - j->arrival + 1;
-    double   x = (double)ticks;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits >> 49) - (UINT64_C(1023) << 3); /* exponent and three bits behind it */
-    t->bin[bits < GRIDS_BINS ? bits : GRIDS_BINS - 1]++;
-}
 
 static void forget(grids *m, uint32_t job)
 {
@@ -101,35 +45,10 @@ static void forget(grids *m, uint32_t job)
 static void closes(grids *m, uint32_t job)
 {
     grids_job *j = &m->job[job];
-    htc__grids_phase(m, j, GRIDS_FLOW);
+    htc__grids_phase(j, htc__scale_time(m->scale), GRIDS_FLOW);
     htc__scale_end(m->scale);
     htc_scale_mark(m->scale, j->number << 8 ^ (uint64_t)j->queue << 56 ^ j->fate);
-    m->completed += j->fate == HTC_SIM_GRIDS_COMPLETED;
-    m->rejected += j->fate == HTC_SIM_GRIDS_REJECTED;
-    m->terminated += j->fate == HTC_SIM_GRIDS_TERMINATED;
-    m->failed += j->fate == HTC_SIM_GRIDS_FAILED;
-    add(&m->by_queue[j->queue], m, j);
-    add(&m->by_class[j->kind], m, j);
-    grids_tally *t = &m->by_class[j->kind];
-    t->r.work_s += (double)j->work;
-    t->r.evicted_s += (double)j->evicted;
-    t->r.moved_s += (double)j->moved;
-    t->r.started += j->started;
-    t->r.evicted += j->evictions;
-    if (j->fate == HTC_SIM_GRIDS_COMPLETED) {
-        double undone = j->left / j->kflop;
-        m->undone += undone < 0 ? -undone : undone;
-    }
-    if (m->options.end) {
-        htc_ns tick = m->options.tick_ns;
-        m->options.end(m->options.ctx, &(htc_sim_grids_end){ .size = sizeof(htc_sim_grids_end), .job = j->number, .kind = j->kind, .fate = j->fate, .queue = j->queue, .moves = j->moves,
-                                                             .kflop = j->kflop, .arrival = j->arrival * tick, .ended = htc__grids_now(m),
-                                                             .estimating = j->in[GRIDS_ESTIMATING] * tick, .queued = j->in[GRIDS_QUEUED] * tick,
-                                                             .grid_queued = j->in[GRIDS_GRID] * tick, .running = j->in[GRIDS_RUNNING] * tick,
-                                                             .moving = j->in[GRIDS_MOVING] * tick, .flow = j->in[GRIDS_FLOW] * tick, .work_s = seconds(m, j->work),
-                                                             .evicted_s = seconds(m, j->evicted), .moved_s = seconds(m, j->moved), .started = j->started,
-                                                             .evicted = j->evictions, .tasks = j->split, .cpus = j->looks ? (double)j->had / (double)j->looks : 0 });
-    }
+    htc__grids_count_end(m, j, htc__scale_time(m->scale));
     forget(m, job);
 }
 
@@ -138,7 +57,7 @@ static void close_job(grids *m, uint32_t job, uint8_t fate)
 {
     grids_job *j = &m->job[job];
     list(m, j, 0);
-    htc__grids_phase(m, j, GRIDS_FLOW);
+    htc__grids_phase(j, htc__scale_time(m->scale), GRIDS_FLOW);
     j->fate = fate;
     j->state = GRIDS_CLOSES;
     ok(m, htc_scale_start(m->scale, id_of(m, job), 0, fate == HTC_SIM_GRIDS_COMPLETED ? m->flow : 0));
@@ -168,34 +87,20 @@ void htc__grids_job_failed(grids *m, uint32_t job)
 
 static void split(grids *m, uint32_t job, double bound)
 {
-    grids_job         *j = &m->job[job];
-    const grids_queue *q = &m->queue[j->queue];
-    double             whole = (double)q->target / 1e9 * q->kflops, parts = q->target ? j->left / whole : 1;
-    uint32_t           n = parts < 1 ? 1 : parts > 1e9 ? 1000000000 : (uint32_t)parts + ((double)(uint32_t)parts < parts);
-    n = j->fixed ? j->tasks : n;
-    if (!ok(m, htc_hierarchy_split(m->hierarchy, job, n)))
-        return;
-    j->split = j->fixed ? j->fixed : n;
-    j->tasks = j->waiting = n;
-    j->part = j->left / n;
-    j->nominal = bound / n;
+    grids_job *j = &m->job[job];
+    if (ok(m, htc_hierarchy_split(m->hierarchy, job, htc__grids_parts(m, j))))
+        htc__grids_split(m, j, bound);
 }
 
 static void queue_it(grids *m, uint32_t job, double bound)
 {
     grids_job *j = &m->job[job];
-    htc__grids_phase(m, j, GRIDS_QUEUED);
+    htc__grids_phase(j, htc__scale_time(m->scale), GRIDS_QUEUED);
     j->state = GRIDS_NO_EVENT;
     j->idle_since = htc__scale_time(m->scale);
     split(m, job, bound);
     list(m, j, 1);
     htc__grids_dispatch_queue(m, j->queue);
-}
-
-/* The bound that its estimator has after ticks more on so many CPUs: of what is still to do. */
-static double bound_after(const grids *m, const grids_job *j, uint64_t ticks)
-{
-    return htc_hierarchy_synthetic(j->kflop, m->queue[j->queue].rate, j->rho, j->spent_s + seconds(m, ticks) * j->estimate_cpus) * (j->left / j->kflop);
 }
 
 /* Its bound is told when it is small enough, or the budget is used up. */
@@ -205,15 +110,15 @@ static void estimate(grids *m, uint32_t job, const htc_hierarchy_decision *d)
     htc_ns     tick = m->options.tick_ns;
     uint64_t   now = htc__scale_time(m->scale), budget = d->until / tick + (d->until % tick != 0) - now;
     uint64_t   step = ESTIMATE_STEP / tick ? ESTIMATE_STEP / tick : 1, low = 0, high = budget / step;
-    htc__grids_phase(m, j, GRIDS_ESTIMATING);
+    htc__grids_phase(j, htc__scale_time(m->scale), GRIDS_ESTIMATING);
     j->state = GRIDS_ESTIMATED;
     j->estimate_cpus = d->cpus;
     if (j->rho == 0) {
         budget = 0;
-    } else if (!(m->queue[j->queue].flags & HTC_SIM_GRIDS_WHOLE_BUDGET) && bound_after(m, j, high * step) <= d->limit) {
+    } else if (!(m->queue[j->queue].flags & HTC_SIM_GRIDS_WHOLE_BUDGET) && htc__grids_bound_after(m, j, high * step) <= d->limit) {
         while (low < high) {
             uint64_t middle = (low + high) / 2;
-            if (bound_after(m, j, middle * step) <= d->limit)
+            if (htc__grids_bound_after(m, j, middle * step) <= d->limit)
                 high = middle;
             else
                 low = middle + 1;
@@ -258,7 +163,7 @@ static void leaves(grids *m, uint32_t job, const htc_hierarchy_decision *d)
     list(m, j, 0);
     m->carried += j->running * m->move;
     htc__grids_cut_job(m, job);
-    htc__grids_phase(m, j, GRIDS_MOVING);
+    htc__grids_phase(j, htc__scale_time(m->scale), GRIDS_MOVING);
     j->state = GRIDS_ARRIVES;
     ok(m, htc_scale_at(m->scale, htc__scale_time(m->scale) + m->move, id_of(m, job)));
 }
@@ -296,8 +201,8 @@ static void estimated(grids *m, uint32_t job)
     uint64_t               spent = htc__scale_time(m->scale) - j->since;
     j->state = GRIDS_NO_EVENT;
     if (j->rho > 0) {
-        status = htc_hierarchy_bound(m->hierarchy, job, bound_after(m, j, spent), htc__grids_now(m), &d);
-        j->spent_s += seconds(m, spent) * j->estimate_cpus;
+        status = htc_hierarchy_bound(m->hierarchy, job, htc__grids_bound_after(m, j, spent), htc__grids_now(m), &d);
+        j->spent_s += htc__grids_seconds(m, spent) * j->estimate_cpus;
     }
     /* known before, or as good as it gets */
     if (status == HTC_OK && (j->rho == 0 || d.action == HTC_HIERARCHY_ESTIMATE))
@@ -322,36 +227,6 @@ void htc__grids_job_event(grids *m, uint32_t job)
 }
 
 /* ---- it comes ---- */
-
-static uint32_t kind_of(const grids *m, double u)
-{
-    uint32_t k = 0;
-    while (k + 1 < m->options.n_classes && u >= m->kind[k].share)
-        k++;
-    return k;
-}
-
-/* As the array says, or as its class is. */
-void htc__grids_draw_job(const grids *m, grids_job *j)
-{
-    if (m->options.jobs) {
-        htc_sim_grids_job in = { 0 };
-        (void)htc__options_at(&in, sizeof in, m->options.jobs, j->number, sizeof in);
-        j->kflop = in.kflop;
-        j->rho = in.rho;
-        j->fixed = in.tasks;
-        j->kind = in.kind;
-    } else {
-        /* before those of its tasks: their counters are below 2^34 */
-        j->kind = kind_of(m, unit(htc__scale_draw(j->stream, UINT64_MAX - 1)));
-        const grids_class *k = &m->kind[j->kind];
-        j->kflop = htc__scale_power(k->ratio, unit(htc__scale_draw(j->stream, UINT64_MAX - 2))) * k->min;
-        j->rho = k->known ? 0 : (double)htc__scale_drawer_ticks(&k->rho, htc__scale_draw(j->stream, UINT64_MAX - 3)) / GRIDS_ONE;
-        j->rho = !k->known && j->rho < 1 ? 1 : j->rho;
-    }
-    j->left = j->kflop;
-    j->tasks = j->fixed;
-}
 
 static void arrive(grids *m)
 {
@@ -382,19 +257,10 @@ static void arrive(grids *m)
 
 void htc__grids_next_arrival(grids *m)
 {
-    uint64_t at = m->next_at;
     if (m->next == m->total)
         return;
-    if (m->options.jobs) {
-        htc_sim_grids_job in = { 0 };
-        (void)htc__options_at(&in, sizeof in, m->options.jobs, m->next, sizeof in);
-        at = htc_scale_ticks(m->scale, in.arrival);
-    } else {
-        int within = m->next && unit(htc__scale_draw(m->arrivals, 2 * m->next)) < 1 - 1 / m->options.stream.burst;
-        at += htc__scale_drawer_ticks(within ? &m->gap : &m->burst_gap, htc__scale_draw(m->arrivals, 2 * m->next + 1));
-    }
-    m->next_at = at;
-    htc_scale_at(m->scale, at, htc__grids_id(m, GRIDS_ID_ARRIVAL));
+    htc__grids_draw_arrival(m);
+    htc_scale_at(m->scale, m->next_at, htc__grids_id(m, GRIDS_ID_ARRIVAL));
 }
 
 void htc__grids_arrivals(grids *m)
