@@ -285,6 +285,39 @@ HTC_API htc_status htc_sim_grids_memory(const htc_sim_grids_options *options, ui
 HTC_API htc_status htc_sim_grids_run(const htc_env *env, const htc_sim_grids_options *options, htc_sim_grids_report *report, htc_sim_grids_result *queues,
                                      htc_sim_grids_result *classes, htc_error *error);
 
+/** What messages of the exact engine take; every field's zero is a default. */
+typedef struct htc_sim_grids_exact_options {
+    size_t   size;       /**< sizeof(htc_sim_grids_exact_options) */
+    uint64_t seed;       /**< of the network: of jitter alone */
+    htc_ns   latency_ns; /**< of a message between the hierarchy and a grid, at most an hour; 0: 1 ms. The latency of a start is the grid's own, and comes behind it */
+    htc_ns   jitter_ns;  /**< up to this much more, at most an hour, drawn for each message; 0: none */
+} htc_sim_grids_exact_options;
+
+/**
+ * The same experiment message by message: what htc_sim_grids_run is compared with. The hierarchy and each grid are nodes of the engine of htcsched/sim.h. A task that is
+ * handed in, its start, its end or eviction, its recall when its job moves or another preempts it, and how many CPUs a grid has for us are messages. So the hierarchy
+ * decides on what it knows: it hands in where CPUs are free as far as it has been told, and a task that finds none waits with the grid. A task's result that comes when
+ * its job has moved is too late, and its CPU time counts as lost by the move. What is drawn is drawn as in the model. Times are nanoseconds: there are no ticks.
+ *
+ * Checked after each step: no grid runs more tasks than it has CPUs. In the end: each job has ended; each task that was handed in was done, evicted or recalled, once, as the
+ * hierarchy and the grids count it; CPUs were busy for as long as these ran; the tasks of a completed job add up to its complexity; the hierarchy has counted the CPU time
+ * that it was told of; messages sent = received + lost; and the makespan is below neither the longest task nor the CPU time that was held, divided by all CPUs.
+ *
+ * @param[in]  env      its allocator alone is looked at (NULL: malloc)
+ * @param[in]  options  borrowed; no resume and checkpoint; tick_ns is not looked at
+ * @param[in]  exact    borrowed; NULL: the defaults
+ * @param[out] report   filled as far as its size says; scale.hash: htc_sim_hash; scale.sent, received, longest, work_s and bound_s are of messages and tasks; scale.wrong: what does
+ *                      not hold
+ * @param[out] queues   as htc_sim_grids_run
+ * @param[out] classes  likewise
+ * @param[out] error    why; NULL is fine
+ * @return HTC_OK, whatever became of the run; as htc_sim_grids_run; HTC_EUNSUPPORTED: the exact engine has no checkpoints
+ *
+ * Cost: some 0.5 us an event; a task is five of them, and an estimator one for each second of its time.   Since: 0.2
+ */
+HTC_API htc_status htc_sim_grids_exact(const htc_env *env, const htc_sim_grids_options *options, const htc_sim_grids_exact_options *exact, htc_sim_grids_report *report,
+                                       htc_sim_grids_result *queues, htc_sim_grids_result *classes, htc_error *error);
+
 /** The options of an experiment, with everything they point to. */
 typedef struct htc_sim_grids_profile htc_sim_grids_profile;
 

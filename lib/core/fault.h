@@ -89,6 +89,9 @@
     X(late_nodes_kept)       /* nodes that are granted to an environment after its end are kept */                     \
     X(release_untold)        /* the provider is not told of nodes that go back */                                      \
     X(answer_unawaited)      /* an environment looks at its leases before it is answered at the same moment */         \
+    X(recall_ignored)        /* a grid counts the CPU of a task that is recalled as free, and the task runs on */      \
+    X(recall_unanswered)     /* a grid does not say that it has stopped a task that was recalled */                    \
+    X(late_result_taken)     /* the result of a task that was recalled counts as if its job had not moved */           \
     X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
     X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
     X(gateway_writes_blind)  /* a gateway writes and deletes whatever the version of a record is */                     \
