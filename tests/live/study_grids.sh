@@ -62,6 +62,22 @@ in_pieces 20000 queues.csv -- grids --jobs-in-all 2000
 ends 4 grids --jobs-in-all 2000 --stop-after 20000 --checkpoint "$dir/state"
 has_no_makespan
 
+# Message by message: a message takes exact.latency, and the network has the seed of the run.
+ends 0 grids --jobs-in-all 100 --engine exact --json
+python3 - "$dir/out" << 'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["wrong"] == "" and run["jobs"] == 100 == run["completed"] + run["rejected"] + run["terminated"] + run["failed"], run
+assert run["tick_s"] == 1e-9 and run["memory"] > 0 and abs(run["busy_core_s"] - run["work_core_s"] - run["evicted_core_s"] - run["moved_core_s"]) < 1, run
+PY
+ends 0 grids --jobs-in-all 50 --engine exact --latency 20ms --set exact.jitter=5ms
+grep -q 'system mqh; a message takes 0.02 s$' "$dir/out" || fail "it is not said how long a message takes"
+ends 2 grids --engine exact --checkpoint "$dir/none"
+says "a run of the exact engine has no checkpoint"
+ends 4 grids --engine exact --stop-after 1000
+ends 2 grids --engine exact --memory 100K
+says "sim.memory"
+
 # Jobs by name, in the model and on this machine: every task is evicted once, jobs move, and each has the result of its whole sum.
 cat > "$dir/named.ini" << 'INI'
 [sim]
@@ -100,11 +116,11 @@ at = 100ms
 kflop = 2000
 rho = 2
 INI
-for live in off on; do
-    ends 0 run "$dir/named.ini" --set sim.live=$live --json
-    python3 - "$dir/out" $live << 'PY'
+for way in sim.engine=scale sim.engine=exact sim.live=on; do
+    ends 0 run "$dir/named.ini" --set $way --json
+    python3 - "$dir/out" $way << 'PY'
 import json, sys
-run, live = json.load(open(sys.argv[1])), sys.argv[2] == "on"
+run, live = json.load(open(sys.argv[1])), sys.argv[2] == "sim.live=on"
 short, long = run["classes"]
 assert run["wrong"] == "" and run["completed"] == run["jobs"] == 4 and run["moves"] == 1, run
 assert short["completed"] == 3 and long["completed"] == 1 and long["name"] == "long" and long["tasks"] == 10, run
@@ -118,6 +134,8 @@ ends 2 run "$dir/named.ini" --set sim.live=on --set hierarchy.system=fcfs
 says "such an experiment cannot be run live"
 ends 2 run "$dir/named.ini" --set sim.live=on --checkpoint "$dir/none"
 says "what runs on this machine cannot go on later"
+ends 2 run "$dir/named.ini" --set sim.live=on --set sim.engine=exact
+says "sim.engine: what runs on this machine has no engine"
 
 # Mistakes.
 refused() { # WHAT-IT-SAYS NEXT-STEP < FILE

@@ -18,6 +18,9 @@ static const setting table[] = {
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some thousand samples of a run" },
     { "sim.live", SET_CHOICE, "off", 0, 0, "off|on" },
+    { "sim.engine", SET_CHOICE, "scale", 0, 0, "scale|exact" },
+    { "exact.latency", SET_SPAN, "1ms", 1, 3.6e12, "a span from 1 ns to 1h" },
+    { "exact.jitter", SET_SPAN, "0", 0, 3.6e12, "a span to 1h" },
     { "hierarchy.system", SET_CHOICE, "mqh", 0, 0, "mqh|mq|fcfsh|fcfs" },        /* in the order of htc_sim_grids_system */
     { "hierarchy.mode", SET_CHOICE, "full", 0, 0, "full|simple" },               /* of htc_hierarchy_mode */
     { "hierarchy.migrate", SET_CHOICE, "next", 0, 0, "next|direct" },            /* of htc_hierarchy_migrate */
@@ -292,6 +295,8 @@ static void read_options(grids_run *g, const settings *s, uint64_t seed)
                                         .burst_gap = settings_law(s, "workload.burst_gap") };
     o->sample_ns = g->course ? sample_of(g, s) : 0;
     g->live = settings_choice(s, "sim.live") == 1;
+    g->exactly = settings_choice(s, "sim.engine") == 1;
+    g->exact = (htc_sim_grids_exact_options){ .size = sizeof g->exact, .seed = seed, .latency_ns = settings_span(s, "exact.latency"), .jitter_ns = settings_span(s, "exact.jitter") };
 }
 
 static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_error *error)
@@ -314,7 +319,8 @@ static int make(grids_run *g, settings *s, uint64_t seed, int with_course, htc_e
         return 0;
     measure_hierarchy(g);
     read_options(g, s, seed);
-    return 1;
+    return !(g->live && g->exactly) ||
+           settings_refuse(error, HTC_ECONFIG, "sim.engine: what runs on this machine has no engine", "leave out sim.engine, or sim.live");
 }
 
 static void close_run(void *run)
@@ -393,8 +399,11 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     g->options.checkpoint = course_tape_open(&tape, course_tape_open(&ends, checkpoint, &g->ends, sizeof g->ends), g->course, sizeof *g->course);
     *error = (htc_error){ 0 };
     uint64_t bytes = 0;
-    (void)htc_sim_grids_memory(&g->options, &bytes);
+    if (!g->exactly) /* how much the exact engine needs depends on its course */
+        (void)htc_sim_grids_memory(&g->options, &bytes);
     watch_needs(w, bytes);
+    if (g->exactly && (checkpoint || g->resume))
+        return settings_refuse(error, HTC_ECONFIG, "a run of the exact engine has no checkpoint", "leave out --checkpoint, or sim.engine");
     if (g->live && (checkpoint || g->resume))
         return settings_refuse(error, HTC_ECONFIG, "what runs on this machine cannot go on later", "leave out --checkpoint, or sim.live");
     if (g->live) {
@@ -402,14 +411,16 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
         g->seconds = watch_seconds() - begun;
         return good;
     }
-    htc_status status = htc_sim_grids_run(&w->env, &g->options, &g->report, g->by_queue, g->by_class, error);
+    htc_status status = g->exactly ? htc_sim_grids_exact(&w->env, &g->options, &g->exact, &g->report, g->by_queue, g->by_class, error) :
+                                     htc_sim_grids_run(&w->env, &g->options, &g->report, g->by_queue, g->by_class, error);
     watch_close(w);
     g->seconds = watch_seconds() - begun;
     if (status == HTC_OK)
         return 1;
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
-    snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && w->host.memory_max ? "give it less to do, or raise sim.memory or sim.tick" :
+    snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && g->exactly          ? "give it less to do, or raise sim.memory" :
+                                                    status == HTC_ETOOBIG && w->host.memory_max ? "give it less to do, or raise sim.memory or sim.tick" :
                                                     status == HTC_EFULL                          ? "lengthen workload.burst_gap, or raise hierarchy.active" :
                                                                                                    "change its settings");
     return 0;
@@ -460,6 +471,8 @@ static const model_option options[] = {
     { "mode", "NAME", "hierarchy.mode", "full, or simple: time limits alone (full)" },
     { "migrate", "NAME", "hierarchy.migrate", "next, or direct: to the level of the bound (next)" },
     { "jobs-in-all", "N", "workload.jobs", "of the stream (2300)" },
+    { "engine", "NAME", "sim.engine", "scale, or exact: the hierarchy and the grids speak by messages (scale)" },
+    { "latency", "SPAN", "exact.latency", "of a message of the exact engine (1ms)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1ms)" },
     { "sample", "SPAN", "sim.sample", "between two samples of the course (auto)" },
     { NULL, NULL, NULL, NULL },

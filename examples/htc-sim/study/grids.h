@@ -46,6 +46,8 @@ typedef struct grids_run {
     char                 (*queue_names)[48], (*class_names)[48];
     size_t                 n_queues, levels;
     int                    live; /* 1: processes and the clock of this machine, in place of the model */
+    int                    exactly; /* 1: the exact engine */
+    htc_sim_grids_exact_options exact;
     uint64_t               cpus;
     htc_sim_grids_report   report;
     htc_sim_grids_result  *by_queue, *by_class;

@@ -128,7 +128,7 @@ static void json_result(const char *name, const htc_sim_grids_result *r)
 /* In seconds. What runs on this machine has none. */
 static double tick_of(const grids_run *g)
 {
-    return g->live ? 0 : (double)g->options.tick_ns / 1e9;
+    return g->live ? 0 : g->exactly ? 1e-9 : (double)g->options.tick_ns / 1e9;
 }
 
 static void json_run(const grids_run *g)
@@ -181,7 +181,7 @@ void grids_say(const void *run, int json)
     printf("%" PRIu64 " job%s on %" PRIu64 " CPU%s of %zu grid%s, system %s", s->submitted, plural(s->submitted), g->cpus, plural(g->cpus), g->hierarchy.grid_count,
            plural(g->hierarchy.grid_count), systems[g->options.system]);
     if (!g->live)
-        printf("; a tick is %g s", tick_of(g));
+        printf("; a %s %g s", g->exactly ? "message takes" : "tick is", g->exactly ? (double)g->exact.latency_ns / 1e9 : tick_of(g));
     printf("\n"
            "jobs         %" PRIu64 " completed, %" PRIu64 " rejected, %" PRIu64 " terminated with partial results, %" PRIu64 " failed; %" PRIu64 " moves\n"
            "tasks        %" PRIu64 " handed in, %" PRIu64 " of them evicted\n"
