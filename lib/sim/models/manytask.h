@@ -93,6 +93,7 @@ typedef struct many {
     struct many             *home;    /* where spans, submissions and samples are counted: the first of the parts, or itself */
     struct many_ahead       *ahead;   /* of a grid in parts; NULL: it has one */
     uint64_t                 at;      /* of a part: the event that happens now */
+    uint32_t                 block_bits; /* of a grid in parts: so many nodes, as a power of two, lie in one part together */
     /* What follows, and the engine, is what a checkpoint has. */
     many_node  *node;
     uint64_t   *waiting; /* tasks of each node that have not begun */
@@ -111,6 +112,7 @@ typedef struct many {
         uint64_t last_end; /* of a part: the last key of an end of a task that it ever asked for */
         uint32_t spans, span_free, spans_used, fewest; /* spans: there is room for; fewest: nobody has a list below that */
     } now;
+    char apart[128]; /* parts follow each other in an array */
 } many;
 
 static inline uint32_t htc__many_id(const many *m, uint64_t node, uint32_t what)
@@ -257,8 +259,9 @@ void htc__many_grid_event(htc_scale *scale, void *ctx, uint32_t id); /* of sever
 void htc__many_begin(many *m);
 
 /* manytask_ahead.c: a grid in parts, whose nodes go ahead of each other as long as they only end tasks and start the next ones that wait there. Parts take
- * blocks of nodes in turn. */
-#define MANY_BLOCK 16u
+ * blocks of nodes in turn, of as many as leave each part two: what two threads write lies apart then, and is fetched for one alone. */
+#define MANY_BLOCK_BITS 4u
+#define MANY_BLOCK_MOST 10u
 
 static inline uint32_t htc__many_parts(const many *m)
 {
@@ -268,7 +271,7 @@ static inline uint32_t htc__many_parts(const many *m)
 /* The part that has this node. */
 static inline many *htc__many_part(many *m, uint32_t node)
 {
-    return m->ahead ? m->home + node / MANY_BLOCK % m->options.parts : m;
+    return m->ahead ? m->home + (node >> m->block_bits) % m->options.parts : m;
 }
 
 /* Nodes below this number that a part has. */

@@ -75,9 +75,9 @@ static many *of(const run *r)
 
 uint64_t htc__many_nodes_of(const many *m, uint32_t i, uint64_t below)
 {
-    uint64_t cycle = (uint64_t)MANY_BLOCK * m->options.parts, rest = below % cycle, begin = (uint64_t)MANY_BLOCK * i;
+    uint64_t block = UINT64_C(1) << m->block_bits, cycle = block * m->options.parts, rest = below % cycle, begin = block * i;
     rest = rest > begin ? rest - begin : 0;
-    return below / cycle * MANY_BLOCK + (rest < MANY_BLOCK ? rest : MANY_BLOCK);
+    return below / cycle * block + (rest < block ? rest : block);
 }
 
 struct many_state htc__many_total(const many *m)

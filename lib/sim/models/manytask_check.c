@@ -222,14 +222,14 @@ static int parts_can_be(const many *m)
         memset(of, 0, r->options.ids);
         htc__ladder_count_ids(r->part[p].queue, of);
         for (uint64_t id = 0; id < r->options.ids && can_be; id++)
-            can_be = !of[id] || (id < m->nodes * MANY_NODE_IDS && id / MANY_NODE_IDS / MANY_BLOCK % m->options.parts == p);
+            can_be = !of[id] || (id < m->nodes * MANY_NODE_IDS && (id / MANY_NODE_IDS >> m->block_bits) % m->options.parts == p);
     }
     if (can_be) {
         memset(of, 0, r->options.ids);
         htc__ladder_count_ids(r->part[0].queue, of);
     }
     for (uint64_t id = 0; id < m->nodes * MANY_NODE_IDS && can_be; id++)
-        can_be = !of[id] || id / MANY_NODE_IDS / MANY_BLOCK % m->options.parts == 0;
+        can_be = !of[id] || (id / MANY_NODE_IDS >> m->block_bits) % m->options.parts == 0;
     if (of)
         htc__free(&m->env, of, r->options.ids);
     return can_be;

@@ -70,10 +70,18 @@ static int is_queued(const many *m)
 static uint32_t parts_of(const many *m)
 {
     const htc_sim_manytask_options *o = &m->options;
-    uint64_t                        blocks = (m->nodes + MANY_BLOCK - 1) / MANY_BLOCK;
+    uint64_t                        blocks = (m->nodes + (1u << MANY_BLOCK_BITS) - 1) >> MANY_BLOCK_BITS;
     if (o->architecture != HTC_SIM_MANYTASK_DISTRIBUTED || o->grids > 1 || o->nudge_ns || o->begun || (m->steal.policy && (m->steal.policy->ctx || m->steal.policy->settled)))
         return 1;
     return o->parts < blocks ? o->parts : (uint32_t)blocks;
+}
+
+static void set_parts(many *m, uint32_t parts)
+{
+    m->options.parts = parts;
+    m->block_bits = MANY_BLOCK_BITS;
+    while (m->block_bits < MANY_BLOCK_MOST && m->nodes >> m->block_bits >= (uint64_t)4 * parts)
+        m->block_bits++;
 }
 
 /* The points of a mesh are at least as many as the nodes. */
@@ -131,7 +139,7 @@ static htc_status known(const htc_sim_manytask_options *options, many *m)
     if (m->options.steal)
         status = htc__options_copy(&m->steal, sizeof m->steal, m->options.steal, m->options.steal->size, sizeof m->steal.size);
     m->steal.size = sizeof m->steal;
-    m->options.parts = parts_of(m);
+    set_parts(m, parts_of(m));
     plan(m);
     m->batches = m->options.begun && m->options.batch ? (m->options.tasks - 1) / m->options.batch + 1 : 0;
     m->ids = m->nodes * MANY_NODE_IDS + m->chiefs * MANY_CHIEF_IDS + 1;
@@ -640,7 +648,7 @@ static htc_status read_head(many *m, head *found)
     if (status != HTC_OK)
         return status;
     uint32_t most = (m->options.parts = HTC_SCALE_PARTS_MAX, parts_of(m));
-    m->options.parts = (uint32_t)found->parts;
+    set_parts(m, (uint32_t)found->parts);
     return found->parts >= 1 && found->parts <= most ? HTC_OK : HTC_EFORMAT;
 }
 
