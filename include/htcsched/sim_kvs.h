@@ -167,6 +167,7 @@ typedef struct htc_sim_kvs_options {
     const htc_scale_host *host;       /**< borrowed; NULL: every default */
     const htc_scale_tape *resume;     /**< borrowed; it reads a checkpoint of the same options, and the run goes on from there. NULL: it begins */
     const htc_scale_tape *checkpoint; /**< borrowed; a run that the host stops is written there. NULL: nowhere */
+    htc_ns   idle_ns;      /**< live: until a core that has nothing to do begins with what has come, which is no processor time; 0: at once */
 } htc_sim_kvs_options;
 
 /** Messages of one kind. */

@@ -222,7 +222,7 @@ static void fit(calibration *c)
 {
     double sync = c->points > 1 ? c->point[1].measured.response - c->point[0].measured.response : 0; /* what one put takes more than one get, of one member */
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    c->costs = (htc_sim_kvs_options){ .size = sizeof c->costs, .tick_ns = 10, .bytes = 200, .bandwidth = 10000000000, .cores = cores > 0 ? (uint32_t)cores : 1, .turn_ns = HTC_US, .wake_ns = 4 * HTC_US,
+    c->costs = (htc_sim_kvs_options){ .size = sizeof c->costs, .tick_ns = 10, .bytes = 200, .bandwidth = 10000000000, .cores = cores > 0 ? (uint32_t)cores : 1, .turn_ns = HTC_US, .wake_ns = 4 * HTC_US, .idle_ns = 20 * HTC_US,
                                       .unpack_ns = 500, .pack_ns = HTC_US, .service_ns = HTC_US, .accept_ns = 500, .client_ns = HTC_US, .commit_ns = 10 * HTC_US, .write_ns = 500,
                                       .sync_ns = sync > 2e-5 ? (htc_ns)(sync * 1e9) : 20 * HTC_US, .latency_ns = 2 * HTC_US };
     c->off = fit_costs(&c->costs, c->point, c->points, c->quick, tell_fit, NULL);
@@ -235,7 +235,7 @@ static void fit(calibration *c)
 static void write_others(const calibration *c, FILE *out)
 {
     const htc_sim_kvs_options *o = &c->costs;
-    uint64_t                   ends = o->pack_ns + o->unpack_ns + o->turn_ns, message = o->latency_ns + o->wake_ns + ends, request = ends + o->service_ns;
+    uint64_t                   ends = o->pack_ns + o->unpack_ns + o->turn_ns, message = o->latency_ns + o->idle_ns + o->wake_ns + ends, request = ends + o->service_ns;
     uint64_t                   durable = o->commit_ns + o->write_ns + o->sync_ns, spawn = c->spawn;
     fprintf(out, "\n[manytask]\ncost.latency = %" PRIu64 "ns  ; of a message, from one process to another\ncost.dispatch = %" PRIu64 "ns ; a request is taken and answered\n", message, request);
     if (spawn)
@@ -244,7 +244,7 @@ static void write_others(const calibration *c, FILE *out)
     fprintf(out, "cost.commit = %" PRIu64 "ns   ; until a change is durable\n", durable);
     if (spawn)
         fprintf(out, "cost.task = %" PRIu64 "ns\n", spawn);
-    fprintf(out, "\n[jobs]\ncost.latency = %" PRIu64 "ns  ; of a message that is under way\ncost.pack = %" PRIu64 "ns     ; at its sender, and again at its receiver\n", o->latency_ns + o->wake_ns, ends / 2);
+    fprintf(out, "\n[jobs]\ncost.latency = %" PRIu64 "ns  ; of a message that is under way\ncost.pack = %" PRIu64 "ns     ; at its sender, and again at its receiver\n", o->latency_ns + o->idle_ns + o->wake_ns, ends / 2);
     fprintf(out, "cost.store = %" PRIu64 "ns\n", request);
     if (spawn)
         fprintf(out, "cost.launch = %" PRIu64 "ns   ; at each level of the tree\n\n[fairshare]\ncluster.launch = %" PRIu64 "ns\n", spawn, spawn);
@@ -268,6 +268,7 @@ static void write_costs(const calibration *c, FILE *out)
             "cost.latency = %" PRIu64 "ns  ; of a message\n"
             "cost.turn = %" PRIu64 "ns     ; of a member or a program, whenever it works on what has come\n"
             "cost.wake = %" PRIu64 "ns     ; besides, if it had waited for that\n"
+            "cost.idle = %" PRIu64 "ns     ; until a core that has nothing to do begins, which is no processor time\n"
             "cost.unpack = %" PRIu64 "ns   ; of a frame that has come\n"
             "cost.pack = %" PRIu64 "ns     ; of one that leaves\n"
             "cost.service = %" PRIu64 "ns  ; of a request\n"
@@ -278,7 +279,7 @@ static void write_costs(const calibration *c, FILE *out)
             "cost.sync = %" PRIu64 "ns     ; of the disk\n"
             "cost.bytes = %" PRIu64 "\n"
             "cost.bandwidth = %" PRIu64 "\n",
-            name, day, 100 * (c->off - 1), o->cores, o->latency_ns, o->turn_ns, o->wake_ns, o->unpack_ns, o->pack_ns, o->service_ns, o->accept_ns, o->client_ns, o->commit_ns, o->write_ns, o->sync_ns, o->bytes,
+            name, day, 100 * (c->off - 1), o->cores, o->latency_ns, o->turn_ns, o->wake_ns, o->idle_ns, o->unpack_ns, o->pack_ns, o->service_ns, o->accept_ns, o->client_ns, o->commit_ns, o->write_ns, o->sync_ns, o->bytes,
             o->bandwidth);
     write_others(c, out);
 }

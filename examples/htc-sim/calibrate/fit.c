@@ -45,7 +45,7 @@ static double far_off(const htc_sim_kvs_options *o, const point *p, size_t n)
 double fit_costs(htc_sim_kvs_options *o, const point *p, size_t n, int quick, void (*tell)(void *ctx, double done), void *ctx)
 {
     static const double steps[] = { 2, 1.5, 1.2, 1.1, 1.05, 1.02 };
-    htc_ns *cost[] = { &o->turn_ns, &o->wake_ns, &o->unpack_ns, &o->pack_ns, &o->service_ns, &o->accept_ns, &o->client_ns, &o->commit_ns, &o->write_ns, &o->sync_ns, &o->latency_ns };
+    htc_ns *cost[] = { &o->turn_ns, &o->wake_ns, &o->idle_ns, &o->unpack_ns, &o->pack_ns, &o->service_ns, &o->accept_ns, &o->client_ns, &o->commit_ns, &o->write_ns, &o->sync_ns, &o->latency_ns };
     size_t  costs = sizeof cost / sizeof *cost, rounds = quick ? 1 : 4;
     double  best = far_off(o, p, n);
     for (size_t s = 0; s < sizeof steps / sizeof *steps; s++)

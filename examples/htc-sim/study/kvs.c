@@ -54,6 +54,7 @@ static const setting table[] = {
     { "cost.write", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.turn", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.wake", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
+    { "cost.idle", SET_SPAN, "0", 0, 0, "a span" },
     { "cost.accept", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { "cost.client", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto" },
     { NULL, 0, NULL, 0, 0, NULL },
@@ -82,6 +83,7 @@ static void costs_of(htc_sim_kvs_options *o, const settings *s)
     o->write_ns = span_of(s, "cost.write");
     o->turn_ns = span_of(s, "cost.turn");
     o->wake_ns = span_of(s, "cost.wake");
+    o->idle_ns = settings_span(s, "cost.idle");
     o->accept_ns = span_of(s, "cost.accept");
     o->client_ns = span_of(s, "cost.client");
 }

@@ -61,9 +61,10 @@ static uint32_t take_frame(live *m, uint32_t from, uint32_t to, uint32_t link)
         htc_scale_fail(m->scale, HTC_EFULL);
         return LIVE_NONE;
     }
-    m->frame[f] = (live_frame){ { LIVE_NONE, LIVE_NONE }, to, m->process[from].out, 0, from, link, 0 };
-    m->spent += m->pack;
-    m->process[from].out = f;
+    live_process *v = &m->process[from];
+    m->frame[f] = (live_frame){ { LIVE_NONE, LIVE_NONE }, to, LIVE_NONE, 0, from, link };
+    *(v->out == LIVE_NONE ? &v->out : &m->frame[v->out_last].next) = f;
+    v->out_last = f;
     m->frame_of[link] = f;
     return f;
 }
@@ -79,14 +80,14 @@ static void send(live *m, uint32_t from, uint32_t to, uint32_t kind, uint32_t op
         return;
     append(m, &m->frame[f].items, i);
     m->frame[f].n++;
-    m->frame[f].ready = m->spent;
 }
 
 /* ---- a register ---- */
 
+/* Its requests wait for each other. Those to a member that is alone do not: it has no rounds, and changes of one key are in one sync. */
 static int is_few(const live *m, uint32_t key)
 {
-    return m->key && key != LIVE_NONE;
+    return m->key && key != LIVE_NONE && m->members > 1;
 }
 
 /* To the other owners; this one's own part is staged, or is an answer already. */
@@ -260,7 +261,7 @@ static void answered(live *m, uint32_t p, uint32_t o)
 
 /* ---- turns ---- */
 
-/* It waits for a core, or has one: its turn begins when all else of this tick has come. */
+/* It waits for a core, or has one: its turn begins when all else of this tick has come. A core that had nothing to do begins later. */
 static void wake(live *m, uint32_t p)
 {
     live_process *v = &m->process[p];
@@ -269,7 +270,7 @@ static void wake(live *m, uint32_t p)
     if (!m->options.cores || m->now.running < m->options.cores) {
         v->state = LIVE_BEGINS;
         m->now.running++;
-        htc_scale_at(m->scale, htc_scale_now(m->scale), m->first_process + p);
+        htc_scale_at(m->scale, htc_scale_now(m->scale) + (v->awake ? 0 : m->idle), m->first_process + p);
         return;
     }
     v->state = LIVE_READY;
@@ -332,7 +333,7 @@ static void take_inbox(live *m, uint32_t p)
     }
 }
 
-/* A frame leaves as soon as all of it is there. */
+/* Frames leave one after the other when all else is done: a loop writes what its machine has said when the turn is over. */
 static void take_turn(live *m, uint32_t p)
 {
     live_process *v = &m->process[p];
@@ -357,7 +358,8 @@ static void take_turn(live *m, uint32_t p)
         next = frame->next;
         m->frame_of[frame->link] = LIVE_NONE;
         (p < m->members && frame->to < m->members ? &m->now.between : &m->now.requests)->sent++;
-        htc_scale_at(m->scale, now + frame->ready + m->latency + (uint64_t)(frame->n * m->byte_ticks + 0.5), f);
+        m->spent += m->pack;
+        htc_scale_at(m->scale, now + m->spent + m->latency + (uint64_t)(frame->n * m->byte_ticks + 0.5), f);
     }
     v->out = LIVE_NONE;
     v->busy += m->spent;
@@ -378,15 +380,16 @@ static void turn_ends(live *m, uint32_t p)
 {
     live_process *v = &m->process[p];
     uint64_t      now = htc_scale_now(m->scale);
+    v->state = LIVE_IDLE;
     if (v->staged.first != LIVE_NONE && !v->in_sync) {
         append_all(m, &v->syncing, &v->staged);
         v->in_sync = 1;
+        v->state = m->members == 1 ? LIVE_SYNCS : LIVE_IDLE;
         m->now.syncs++;
         htc_scale_at(m->scale, now + m->sync, m->first_sync + p);
     }
-    v->state = LIVE_IDLE;
     m->now.running--;
-    v->awake = v->inbox.first != LIVE_NONE || v->stored;
+    v->awake = v->state == LIVE_IDLE && (v->inbox.first != LIVE_NONE || v->stored);
     if (v->awake)
         wake(m, p);
     next_on_core(m);
@@ -409,7 +412,12 @@ static void arrives(live *m, uint32_t f)
 
 static void synced(live *m, uint32_t p)
 {
-    m->process[p].stored = 1;
+    live_process *v = &m->process[p];
+    v->stored = 1;
+    if (v->state == LIVE_SYNCS) {
+        v->state = LIVE_IDLE;
+        v->awake = 1;
+    }
     wake(m, p);
 }
 

@@ -1,8 +1,9 @@
 /* The model of this library's own store: what a run has in memory. All of it but the ring is arrays without pointers into each other.
  *
  * Members and clients' programs are processes. A process takes all that has come in one turn. What it sends goes in a frame for each connection, of which a
- * client has one to each member, and leaves as soon as all of the frame is there. What is to be durable is staged, and one sync at a time makes all
- * that was staged before it durable; answers that depend on it leave in a turn after that, and the next sync begins when that turn is over.
+ * client has one to each member; frames leave one after the other when all else of the turn is done. What is to be durable is staged, and one sync at a time makes all
+ * that was staged before it durable; answers that depend on it leave in a turn after that, and the next sync begins when that turn is over. A member that is alone
+ * syncs in its own thread, as ours does, and takes nothing meanwhile.
  *
  * Events are of frames, of members' syncs, and of processes (a turn begins or ends), in this order: what comes in one tick comes before the turn that takes it. */
 #ifndef HTC_SIM_MODELS_KVS_LIVE_H
@@ -50,15 +51,14 @@ typedef struct live_frame {
     uint32_t  to, next;
     uint32_t  n, from;
     uint32_t  link; /* between members that of the receiver; else the client's, behind those */
-    uint64_t  ready; /* ticks from the beginning of its turn until all of it is there */
 } live_frame;
 
-enum { LIVE_IDLE, LIVE_READY, LIVE_BEGINS, LIVE_RUNS };
+enum { LIVE_IDLE, LIVE_READY, LIVE_BEGINS, LIVE_RUNS, LIVE_SYNCS }; /* SYNCS: it stands still until it has synced */
 
 typedef struct live_process {
     live_list inbox, staged, syncing;
     uint32_t  frames;          /* in which what is in the inbox came */
-    uint32_t  out;             /* frames that leave at the end of the turn */
+    uint32_t  out, out_last;   /* frames that leave at the end of the turn */
     uint32_t  next;            /* that is ready, too */
     uint8_t   state, in_sync, stored, awake; /* in_sync: one is under way, or it is over (stored) and not yet seen; awake: it goes on with what has come in its last turn */
     uint64_t  busy;            /* ticks */
@@ -82,7 +82,7 @@ typedef struct live {
     uint32_t            members, programs, owners, majority, depth;
     uint32_t            first_sync, first_process; /* ids; those of frames begin at 0 */
     uint32_t            items_max, frames_max;
-    uint64_t            latency, pack, unpack, service, accept, client_cost, turn, wake, commit, write, sync, stall;
+    uint64_t            latency, pack, unpack, service, accept, client_cost, turn, wake, idle, commit, write, sync, stall;
     double              byte_ticks; /* of a message */
     uint64_t            keys, operations, stalls;
     uint64_t            put_below;

@@ -59,7 +59,7 @@ static int process_can_be(audit *a, uint32_t p)
     const live_process *v = &m->process[p];
     int                 has_core = v->state == LIVE_BEGINS || v->state == LIVE_RUNS, syncs = p < m->members ? a->events[m->first_sync + p] : 0;
     uint8_t             events = a->events[m->first_process + p];
-    if (v->state > LIVE_RUNS || v->stored > 1 || v->in_sync != syncs + v->stored || v->in_sync > 1 || v->awake > 1 || v->out != LIVE_NONE)
+    if (v->state > LIVE_SYNCS || (v->state == LIVE_SYNCS && !syncs) || v->stored > 1 || v->in_sync != syncs + v->stored || v->in_sync > 1 || v->awake > 1 || v->out != LIVE_NONE)
         return 0;
     if ((v->state == LIVE_IDLE ? events > 1 : events != has_core) || (v->state == LIVE_READY) != htc__checked_was_taken(&a->ready, p)) /* an idle one may wait to begin */
         return 0;

@@ -98,6 +98,7 @@ static void fill(live *m)
     m->client_cost = htc_scale_ticks(m->scale, o->client_ns);
     m->turn = htc_scale_ticks(m->scale, o->turn_ns);
     m->wake = htc_scale_ticks(m->scale, o->wake_ns);
+    m->idle = htc_scale_ticks(m->scale, o->idle_ns);
     m->commit = htc_scale_ticks(m->scale, o->commit_ns);
     m->write = htc_scale_ticks(m->scale, o->write_ns);
     m->sync = htc_scale_ticks(m->scale, o->sync_ns);
@@ -149,7 +150,7 @@ static uint64_t print_of(const live *m)
 {
     const htc_sim_kvs_options *o = &m->options;
     uint64_t numbers[] = { o->clients, o->servers, o->requests, o->copies, o->depth, o->programs, o->cores, o->keys, m->put_below, o->synchronised, m->stall, m->latency, m->pack,
-                           m->unpack, m->service, m->accept, m->client_cost, m->turn, m->wake, m->commit, m->write, m->sync, o->bytes, o->bandwidth, o->messages_max };
+                           m->unpack, m->service, m->accept, m->client_cost, m->turn, m->wake, m->idle, m->commit, m->write, m->sync, o->bytes, o->bandwidth, o->messages_max };
     uint64_t print = htc_hash64((htc_bytes){ numbers, sizeof numbers }, o->seed);
     return o->weights ? htc_hash64((htc_bytes){ m->sum, o->keys * sizeof *m->sum }, print) : print;
 }

@@ -23,7 +23,6 @@ typedef struct kvs_effect {
 /* What a turn sends on one connection. */
 typedef struct kvs_frame {
     uint32_t     peer;
-    htc_ns       ready; /* since the turn began */
     size_t       bytes;
     htc_ns       at;
     kvs_effect  *first, **end;
@@ -182,12 +181,13 @@ static htc_status frame_of(exact_process *p, uint32_t peer, size_t *frame)
     return HTC_OK;
 }
 
-static htc_status take_effect(exact_process *p, const htc_effect *e, htc_ns *spent)
+static htc_status take_effect(exact_process *p, const htc_effect *e)
 {
     size_t     frame = 0, frames = p->frames;
     htc_status status;
     if (e->kind == HTC_OUT_COMMIT) {
         p->writes = changes_in(e->body);
+        p->commits = 1;
         p->told.syncs++;
         return keep_effect(p, e, AT_END);
     }
@@ -195,16 +195,13 @@ static htc_status take_effect(exact_process *p, const htc_effect *e, htc_ns *spe
         return keep_effect(p, e, AT_ONCE);
     if ((status = frame_of(p, e->peer, &frame)) != HTC_OK)
         return status;
-    if (p->frames > frames) {
-        *spent += p->o->pack_ns;
+    if (p->frames > frames)
         (e->peer <= p->members ? &p->told.between : &p->told.requests)->sent++;
-    }
     p->frame[frame].bytes += e->body.len;
-    p->frame[frame].ready = *spent;
     return keep_effect(p, e, frame);
 }
 
-static htc_status work_on(exact_process *p, htc_input *in, const htc_input *time, htc_ns *spent)
+static htc_status work_on(exact_process *p, htc_input *in, const htc_input *time)
 {
     htc_effect e;
     in->now = time->now;
@@ -212,7 +209,7 @@ static htc_status work_on(exact_process *p, htc_input *in, const htc_input *time
     htc_output_clear(p->inner);
     htc_status status = p->ops->step(p->machine, in, p->inner);
     for (size_t i = 0; status >= 0 && htc_output_get(p->inner, i, &e) == HTC_OK; i++)
-        status = take_effect(p, &e, spent);
+        status = take_effect(p, &e);
     return status;
 }
 
@@ -221,23 +218,23 @@ static int takes_turns(const exact_process *p)
     return (p->ops->flags & HTC_MACHINE_TURNS) != 0;
 }
 
-/* When a frame is at the other end but for the latency: not before what left earlier on its connection. */
-static htc_ns moment_of(const exact_process *p, const kvs_frame *f, htc_ns now)
+/* When a frame that leaves at a moment is at the other end but for the latency: not before what left earlier on its connection. */
+static htc_ns moment_of(const exact_process *p, const kvs_frame *f, htc_ns left)
 {
-    htc_ns at = now + f->ready + (htc_ns)((double)f->bytes * 8e9 / (double)p->o->bandwidth);
+    htc_ns at = left + (htc_ns)((double)f->bytes * 8e9 / (double)p->o->bandwidth);
     for (const kvs_effect *k = p->out; k; k = k->next)
         if (k->e.peer == f->peer && k->at > at)
             at = k->at;
     return at;
 }
 
-/* What this turn has made, from *made on: when it leaves, and the messages of a frame one after the other. */
-static void set_moments(exact_process *p, kvs_effect **made, htc_ns now)
+/* What this turn has made, from *made on, and has worked for until `done`: when it leaves, and the messages of a frame one after the other. */
+static void set_moments(exact_process *p, kvs_effect **made, htc_ns now, htc_ns done)
 {
     kvs_effect *k = *made;
     *made = NULL;
     for (size_t f = 0; f < p->frames; f++) {
-        p->frame[f].at = moment_of(p, &p->frame[f], now);
+        p->frame[f].at = moment_of(p, &p->frame[f], done + (f + 1) * p->o->pack_ns);
         p->frame[f].first = NULL;
         p->frame[f].end = &p->frame[f].first;
     }
@@ -266,14 +263,14 @@ static htc_status take_turn(exact_process *p, const htc_input *time)
     p->inbox = NULL;
     p->inbox_end = &p->inbox;
     p->frames = 0;
-    p->awake = 0;
+    p->awake = p->commits = 0;
     p->state = KVS_RUNS;
     p->told.turns++;
     while (i) {
         kvs_input *next = i->next;
         if (status >= 0) {
             spent += of_input(p, i, before);
-            status = work_on(p, &i->in, time, &spent);
+            status = work_on(p, &i->in, time);
         }
         if (before)
             free_input(p, before);
@@ -283,24 +280,28 @@ static htc_status take_turn(exact_process *p, const htc_input *time)
     if (before)
         free_input(p, before);
     if (status >= 0 && p->ops->deadline(p->machine) <= time->now)
-        status = work_on(p, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT }, time, &spent);
+        status = work_on(p, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT }, time);
     if (status >= 0 && takes_turns(p))
-        status = work_on(p, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TURN }, time, &spent);
+        status = work_on(p, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TURN }, time);
+    htc_ns done = time->now + spent;
+    spent += p->frames * p->o->pack_ns;
     p->told.busy += spent;
     p->ends = time->now + spent;
-    set_moments(p, made, time->now);
+    set_moments(p, made, time->now, done);
     return status;
 }
 
 /* ---- cores ---- */
 
-static void wake(exact_process *p)
+/* A core that had nothing to do begins later. */
+static void wake(exact_process *p, htc_ns now)
 {
     kvs_cores *c = p->cores;
     if (p->state != KVS_IDLE)
         return;
     if (!c->cores || c->running < c->cores) {
         p->state = KVS_BEGINS;
+        p->begins_at = now + (p->awake ? 0 : p->o->idle_ns);
         c->running++;
         return;
     }
@@ -313,20 +314,21 @@ static void wake(exact_process *p)
     c->last = p;
 }
 
-static htc_status turn_ends(exact_process *p)
+static htc_status turn_ends(exact_process *p, htc_ns now)
 {
     kvs_cores *c = p->cores;
-    p->state = KVS_IDLE;
+    p->state = p->commits && p->members == 1 ? KVS_SYNCS : KVS_IDLE;
     c->running--;
-    p->awake = p->inbox != NULL;
+    p->awake = p->state == KVS_IDLE && p->inbox;
     if (p->awake)
-        wake(p);
+        wake(p, now);
     exact_process *next = c->first;
     if (!next || c->running >= c->cores)
         return HTC_OK;
     c->first = next->next;
     c->running++;
     next->state = KVS_BEGINS;
+    next->begins_at = now;
     return htc_sim_event(next->node, 0, KVS_PROCESS_RUN, HTC_OK, (htc_bytes){ 0 });
 }
 
@@ -348,25 +350,29 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     int          runs = in->kind == HTC_IN_TIMEOUT || (in->kind == HTC_IN_EVENT && in->op == KVS_PROCESS_RUN);
     if (in->kind == HTC_IN_START)
         return start(p, in, out);
+    if (p->state == KVS_SYNCS && in->kind == HTC_IN_STORED) {
+        p->state = KVS_IDLE;
+        p->awake = 1;
+    }
     if (!runs) {
         status = keep_input(p, in);
-        wake(p);
+        wake(p, in->now);
     }
     if (status >= 0)
         status = leave(p, in->now, out);
-    if (status >= 0 && runs && p->state == KVS_BEGINS)
+    if (status >= 0 && runs && p->state == KVS_BEGINS && in->now >= p->begins_at)
         status = take_turn(p, in);
     else if (status >= 0 && p->state == KVS_RUNS && in->now >= p->ends)
-        status = turn_ends(p);
+        status = turn_ends(p, in->now);
     if (p->state == KVS_IDLE && p->ops->deadline(p->machine) <= in->now)
-        wake(p);
+        wake(p, in->now);
     return status >= 0 ? leave(p, in->now, out) : status;
 }
 
 static htc_ns deadline(const void *self)
 {
     const exact_process *p = self;
-    htc_ns             at = p->state == KVS_BEGINS ? 0 : p->state == KVS_RUNS ? p->ends : p->state == KVS_IDLE ? p->ops->deadline(p->machine) : HTC_NEVER;
+    htc_ns             at = p->state == KVS_BEGINS ? p->begins_at : p->state == KVS_RUNS ? p->ends : p->state == KVS_IDLE ? p->ops->deadline(p->machine) : HTC_NEVER;
     for (const kvs_effect *k = p->out; k; k = k->next)
         at = k->at < at ? k->at : at;
     return at;

@@ -1,7 +1,7 @@
 /* A process and its processor in the exact engine: a machine that takes what has come in turns, as the live loop lets it, and whose turns take time. What a turn
  * takes is counted with the costs of the store's model (sim_kvs.h), so that both can be given the costs that were measured.
  *
- * A frame is what one turn sends on one connection; it leaves when all of it is there. What is to be durable leaves when the turn is over. */
+ * A frame is what one turn sends on one connection; frames leave one after the other when all else of the turn is done. What is to be durable leaves when the turn is over. */
 #ifndef HTC_SIM_SCENARIOS_KVS_PROCESS_H
 #define HTC_SIM_SCENARIOS_KVS_PROCESS_H
 
@@ -25,7 +25,7 @@ typedef struct kvs_told {
     htc_sim_kvs_count requests, between;
 } kvs_told;
 
-typedef enum exact_process_state { KVS_IDLE, KVS_READY, KVS_BEGINS, KVS_RUNS } exact_process_state;
+typedef enum exact_process_state { KVS_IDLE, KVS_READY, KVS_BEGINS, KVS_RUNS, KVS_SYNCS } exact_process_state; /* SYNCS: alone, it stands still until it has synced */
 
 struct exact_process {
     const htc_env             *env;
@@ -44,9 +44,9 @@ struct exact_process {
     size_t                     frames, frames_room;
     exact_process             *next; /* that waits for a core, too */
     exact_process_state        state;
-    htc_ns                     ends;
+    htc_ns                     begins_at, ends; /* of a turn */
     uint64_t                   writes; /* of the sync under way */
-    int                        awake;
+    int                        awake, commits; /* commits: this turn has something to sync */
     kvs_told                   told;
 };
 
