@@ -172,7 +172,7 @@ def main():
         for name in ('sbatch', 'squeue', 'scancel') if words[1] == 'slurm' else ('qsub', 'qstat', 'qacct', 'qdel'):
             path = os.path.join(words[3], name)
             with open(path, 'w') as f:
-                f.write('#!/bin/sh\nexec %s %s %s %s %s "$@"\n' % (sys.executable, os.path.abspath(__file__), name, words[1], words[2]))
+                f.write('#!/bin/sh\nexec %s -S %s %s %s %s "$@"\n' % (sys.executable, os.path.abspath(__file__), name, words[1], words[2]))
             os.chmod(path, 0o755)
         return
     command, system, where = words[0], words[1], words[2]

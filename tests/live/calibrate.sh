@@ -56,7 +56,7 @@ nothing_left "an interrupted calibration"
 # A store that runs is asked, directly and through a proxy.
 for how in live proxy; do
     TMPDIR=$dir/work HTC_SIM_BIN=$(cd "$1" && pwd) KVS_QUICK=1 bash "$SOURCE/examples/sim/live/kvs.sh" $how 3 > "$dir/out" 2> "$dir/err" < /dev/null || { cat "$dir/err"; fail "kvs.sh $how 3 fails"; }
-    python3 -c '
+    python3 -S -c '
 import json, sys
 r = json.load(open(sys.argv[1]))
 assert r["requests_per_s"] > 0 and r["response_ms"] > 0 and (r["clients"], r["depth"]) == (16, 8), r
@@ -64,7 +64,7 @@ assert sys.argv[2] == "live" or r["requests_per_message"] >= 1, r' "$dir/out" $h
     nothing_left "kvs.sh $how"
 done
 TMPDIR=$dir/work HTC_SIM_BIN=$(cd "$1" && pwd) KVS_QUICK=1 bash "$SOURCE/examples/sim/live/kvs.sh" exact 3 > "$dir/out" 2> "$dir/err" < /dev/null || { cat "$dir/err"; fail "kvs.sh exact 3 fails"; }
-python3 -c '
+python3 -S -c '
 import json, sys
 r = json.load(open(sys.argv[1]))
 assert r["response_ms"] > 0 and 0.8 < r["scale_per_s"] / r["requests_per_s"] < 1.25, r' "$dir/out" || fail "kvs.sh exact 3 says something else"

@@ -35,7 +35,7 @@ soon says "uid $ben sends a token that is not known" || fail "an unknown token i
 # XML has no ESC, so that no job has one in its name; U+009B does the same, and what turns the direction of a text is no control character.
 plain() # TEXT: nothing in it is a command for a terminal
 {
-    python3 -c 'import sys, unicodedata; sys.exit(any(unicodedata.category(c) in ("Cc", "Cf") and c != "\n" for c in sys.stdin.read()))' <<< "$1"
+    python3 -S -c 'import sys, unicodedata; sys.exit(any(unicodedata.category(c) in ("Cc", "Cf") and c != "\n" for c in sys.stdin.read()))' <<< "$1"
 }
 as ben 1 submit --name $'a\033[2Jb' -- true
 plain "$err" || fail "a refused name is printed: $(cat -v <<< "$err")"

@@ -3,7 +3,7 @@
 # db.mode = on, batch and off run the same work: agents are killed meanwhile and replaced, each task is done with its own output, and what jobs have used is there.
 source "$(dirname "$0")/live.sh"
 mkdir made
-pids() { "${H[@]}" agents --json | python3 -c 'import json,sys; [print(a["pid"]) for a in json.load(sys.stdin)["agents"] if a["pid"]]'; }
+pids() { "${H[@]}" agents --json | python3 -S -c 'import json,sys; [print(a["pid"]) for a in json.load(sys.stdin)["agents"] if a["pid"]]'; }
 for mode in on batch off; do
     H=("$htc" --dir "$top/$mode")
     printf '[db]\nmode = %s\n[agent]\nheartbeat_s = 0.2\nslots_max = 1\nrelaunch_backoff_s = 0.1\n[task]\nmax_attempts = 1\n' "$mode" > "$mode.ini"

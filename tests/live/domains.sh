@@ -28,7 +28,7 @@ for i in 0 1 2 3; do
     done
 done
 expect 0 "$htc" kv members --dir "$top/m0" --json --buckets
-printf '%s' "$out" | python3 -c '
+printf '%s' "$out" | python3 -S -c '
 import json, sys
 all, ids = json.load(sys.stdin), sys.argv[1:]
 by = {m["id"]: m for m in all["members"]}

@@ -6,7 +6,7 @@ source "$(dirname "$0")/live.sh"
 dir=$top/state
 H=("$htc" --dir "$dir")
 expect 0 "${H[@]}" up --slots 4
-value() { python3 -c 'import json, sys; print(eval("d" + sys.argv[2], {"d": json.loads(sys.argv[1])}))' "$1" "$2"; }
+value() { python3 -S -c 'import json, sys; print(eval("d" + sys.argv[2], {"d": json.loads(sys.argv[1])}))' "$1" "$2"; }
 has() { [[ $out$err == *"$1"* ]] || fail "'$1' is not in: $out $err"; }
 lacks() { [[ $out$err != *"$1"* ]] || fail "'$1' is in: $out $err"; }
 status_is() { # FLOW KEY VALUE
@@ -178,7 +178,7 @@ soon is_over || fail "the endless flow goes on: $("${H[@]}" flow status "$id")"
 # ---- functions: what they leave is run where the flow's commands are, and calls functions by the same path, or of an upload ----
 cp "$adders" adders.so
 expect 0 "${H[@]}" submit --input adders.so -- true # it is uploaded
-hash=htc:$(python3 -c 'import hashlib; print(hashlib.blake2b(open("adders.so", "rb").read(), digest_size=32).hexdigest())')
+hash=htc:$(python3 -S -c 'import hashlib; print(hashlib.blake2b(open("adders.so", "rb").read(), digest_size=32).hexdigest())')
 cat > called.flow << EOF
 split: adds=output @call ./adders.so say 'part: pwd
 join: after=part adds=output @call ./adders.so say "more: adds=stdout echo deep: echo of a command"'

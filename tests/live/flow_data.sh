@@ -35,7 +35,7 @@ mkdir "$dir"
 printf '[agent]\nslots_max = 1\n' > "$dir/htc.ini"
 expect 0 "${H[@]}" up --slots 8
 expect 0 "${H[@]}" flow run small.flow --scratch --detach --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 state_is() { "${H[@]}" flow status "$id" --json | grep "\"state\": \"$1\"" > /dev/null; }
 soon state_is done || fail "it does not end: $("${H[@]}" flow tasks "$id")"
 expect 0 "${H[@]}" flow fetch "$id" --out fetched
@@ -92,7 +92,7 @@ for i in range(n):
 print("all: in=%s out=all sh -c 'cat %s | cksum > all'" % (",".join("f%d" % i for i in range(n)), " ".join("f%d" % i for i in range(n))))
 END
 expect 0 "${H[@]}" flow run graph.flow --scratch --agents 8 --detach --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 ended() { "${H[@]}" flow status "$id" --json 2> /dev/null | grep -E '"state": "(done|cancelled|done_with_failures)"' > /dev/null; }
 kills=0
 for round in $(seq 5); do
@@ -116,7 +116,7 @@ done
 soon ended || fail "it does not end after $kills kills: $("${H[@]}" flow status "$id"; "${H[@]}" flow tasks "$id" | grep -v done)"
 state_is done || fail "it ended otherwise than well: $("${H[@]}" flow tasks "$id" --failed)"
 expect 0 "${H[@]}" flow report "$id" --json
-python3 -c 'import json, sys; o = json.loads(sys.argv[1]); assert 5000000 < o["moved_bytes"] < o["data_bytes"], (o["moved_bytes"], o["data_bytes"])' "$out" ||
+python3 -S -c 'import json, sys; o = json.loads(sys.argv[1]); assert 5000000 < o["moved_bytes"] < o["data_bytes"], (o["moved_bytes"], o["data_bytes"])' "$out" ||
     fail "eight agents have moved other bytes"
 expect 0 "${H[@]}" flow fetch "$id" --all --out graph
 mkdir serial

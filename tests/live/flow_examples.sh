@@ -53,7 +53,7 @@ grep -q "$(($(wc -l < steps.txt) + 1)) done" <<< "$out" || fail "$out"
 
 # Each task of the mosaic began when its parents had ended.
 run 0 mosaic.dax --time-scale 0.01 --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 "${H[@]}" flow tasks "$id" --json > tasks.json
 python3 - "$flows/mosaic.dax" << 'END' || fail "the mosaic did not run as it is written"
 import json, sys, xml.etree.ElementTree as xml

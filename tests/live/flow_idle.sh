@@ -12,7 +12,7 @@ echo 'agent.slots_max = 1' > "$dir/htc.ini"
 expect 0 "${H[@]}" up --slots 2
 { echo 'long: sh -c "touch runs; sleep 600"'; for i in 1 2 3 4; do echo "short$i: true"; done; } > idle.flow
 expect 0 "${H[@]}" flow run idle.flow --agents 2 --detach --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 one_is_left() { "${H[@]}" flow status "$id" --json | grep '"done": 4' > /dev/null && [ -e runs ]; }
 soon one_is_left || fail "the short tasks have not ended: $("${H[@]}" flow status "$id")"
 both_are_here() { [ "$(cat "$dir"/log/agent* | grep -c 'works at flow')" = 2 ]; }

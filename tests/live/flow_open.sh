@@ -3,7 +3,7 @@
 source "$(dirname "$0")/live.sh"
 dir=$top/state
 H=("$htc" --dir "$dir")
-value() { python3 -c 'import json, sys; print(eval("d" + sys.argv[2], {"d": json.loads(sys.argv[1])}))' "$1" "$2"; }
+value() { python3 -S -c 'import json, sys; print(eval("d" + sys.argv[2], {"d": json.loads(sys.argv[1])}))' "$1" "$2"; }
 has() { [[ $out$err == *"$1"* ]] || fail "'$1' is not in: $out $err"; }
 status_of() { value "$("${H[@]}" flow status "$1" --json)" "['$2']"; }
 echo 'a: true' > one.flow
@@ -62,14 +62,14 @@ soon all_have_ended || fail "what was added does not end: $("${H[@]}" flow statu
 [ "$(sort -nu ran | wc -l)" = 1500 ] || fail "there are others than 1500"
 
 # ---- workers that are named ----
-four_live() { [ "$("${H[@]}" flow workers "$id" --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)))')" = 4 ]; }
+four_live() { [ "$("${H[@]}" flow workers "$id" --json | python3 -S -c 'import json, sys; print(len(json.load(sys.stdin)))')" = 4 ]; }
 soon four_live || fail "not all workers are back: $("${H[@]}" flow workers "$id")"
 expect 0 "${H[@]}" flow add "$id" many.flow --to each # so that each has a ledger
 soon all_have_ended || fail "what was added does not end: $("${H[@]}" flow status "$id")"
 ran_at() { # NAME: the worker that ran it; nothing as long as none has
-    "${H[@]}" flow tasks "$id" --json | python3 -c 'import json, sys; print(*[t["worker"] for t in json.load(sys.stdin) if t["name"] == sys.argv[1] and t["state"] == "done"])' "$1"
+    "${H[@]}" flow tasks "$id" --json | python3 -S -c 'import json, sys; print(*[t["worker"] for t in json.load(sys.stdin) if t["name"] == sys.argv[1] and t["state"] == "done"])' "$1"
 }
-for w in $(value "$("${H[@]}" flow workers "$id" --json)" "" | python3 -c 'import sys; print(*[w["worker"] for w in eval(sys.stdin.read())])'); do
+for w in $(value "$("${H[@]}" flow workers "$id" --json)" "" | python3 -S -c 'import sys; print(*[w["worker"] for w in eval(sys.stdin.read())])'); do
     expect 0 "${H[@]}" flow add "$id" one.flow --to "$w" --json
     name=$(value "$out" "['intakes'][0]")/a
     has_run() { [ -n "$(ran_at "$name")" ]; }
@@ -84,7 +84,7 @@ expect 0 "${H[@]}" flow add "$id" one.flow --to "$w,$(uname -n),$w" # some are n
 expect 4 "${H[@]}" flow add "$id" one.flow --to "-$w"
 
 # ---- bytes that are two in JSON ----
-python3 -c "import json; [print(json.dumps({'name': 'q%d' % i, 'command': ['true', '\"' * 2000]})) for i in range(60)]" > quotes.flow
+python3 -S -c "import json; [print(json.dumps({'name': 'q%d' % i, 'command': ['true', '\"' * 2000]})) for i in range(60)]" > quotes.flow
 expect 0 "${H[@]}" flow add "$id" quotes.flow
 has "60 tasks added"
 

@@ -37,7 +37,7 @@ grep -q 'and those that were added' <<< "$err" || fail "$err"
 # While it runs.
 printf 'many: count=1200 sleep 0.05\n' > long.flow
 expect 0 "${H[@]}" flow run long.flow --agents 4 --layout one --detach --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 expect 0 "${H[@]}" flow set "$id" --steal site.used
 grep -q 'steal site.used' <<< "$out" || fail "$out"
 asked() { [ -e "$used.asked" ]; }

@@ -15,7 +15,7 @@ says()
     grep -qE "$pattern" <<< "$out" || fail "flow why $* says: $out"
 }
 state_is() { "${H[@]}" flow status "$id" --json | grep "\"state\": \"$1\"" > /dev/null; }
-flow_of() { id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out"); }
+flow_of() { id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out"); }
 
 # --- a file needs no system ---
 cat > fails.flow << 'END'
@@ -32,7 +32,7 @@ END
 expect 0 "${H[@]}" flow render fails.flow
 grep -q 't1 -> t3 \[style=dashed, label="failed"\]' <<< "$out" || fail "$out"
 expect 0 "${H[@]}" flow render --svg plain.svg - < fails.flow
-python3 -c 'import xml.dom.minidom as x; d = x.parse("plain.svg"); assert len(d.getElementsByTagName("path")) == 9, "edges"' || fail "plain.svg is no picture of 9 edges"
+python3 -S -c 'import xml.dom.minidom as x; d = x.parse("plain.svg"); assert len(d.getElementsByTagName("path")) == 9, "edges"' || fail "plain.svg is no picture of 9 edges"
 refuse 1 'a file has no workers' "${H[@]}" flow render fails.flow --tiles --svg no.svg
 refuse 1 'tiles are a picture' "${H[@]}" flow render 1 --tiles
 expect 3 "${H[@]}" flow report 1
@@ -52,7 +52,7 @@ says 'task i .* was cancelled: it needs g, and g was to run only if a failed, wh
 expect 4 "${H[@]}" flow why 1.nobody
 expect 4 "${H[@]}" flow why 99
 expect 0 "${H[@]}" flow why 1.f --json
-python3 -c 'import json, sys; o = json.loads(sys.argv[1]); assert o["code"] == "cancelled" and "has failed" in o["why"]' "$out" || fail "$out"
+python3 -S -c 'import json, sys; o = json.loads(sys.argv[1]); assert o["code"] == "cancelled" and "has failed" in o["why"]' "$out" || fail "$out"
 
 # --- what tasks wrote, also those whose numbers are larger than any of the job's ---
 for i in $(seq 5); do echo "w$i: sh -c 'echo out $i; echo err $i >&2; exit \$(($i % 2))'"; done > writes.flow
@@ -71,7 +71,7 @@ for i in 1 4 5; do
     [ "$out" = "err $i" ] || fail "task w$i wrote on standard error: $out"
 done
 expect 0 "${H[@]}" flow logs "$id.w5" --json
-[ "$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["text"], end="")' "$out")" = "out 5" ] || fail "$out"
+[ "$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["text"], end="")' "$out")" = "out 5" ] || fail "$out"
 expect 0 "${H[@]}" flow logs "$id.quiet"
 [ -z "$out" ] || fail "a task that writes nothing wrote: $out"
 refuse 4 'it never ran' "${H[@]}" flow logs "$id.never"
@@ -112,11 +112,11 @@ rm ran
 expect 0 "${H[@]}" flow resume 4 --json
 [ "$(sort ran | tr -d '\n')" = cf ] || fail "resumed at last, these ran: $(cat ran)"
 expect 0 "${H[@]}" flow tasks 5 --json
-python3 -c 'import json, sys; assert [(t["name"], t["state"]) for t in json.loads(sys.argv[1])] == [("c", "done"), ("f", "done")]' "$out" || fail "$out"
+python3 -S -c 'import json, sys; assert [(t["name"], t["state"]) for t in json.loads(sys.argv[1])] == [("c", "done"), ("f", "done")]' "$out" || fail "$out"
 refuse 4 'nothing of flow 5 is left' "${H[@]}" flow resume 5
 expect 0 "${H[@]}" flow run --shape bot --tasks 5
 expect 0 "${H[@]}" flow tasks 6 --json
-python3 -c 'import json, sys; t = json.loads(sys.argv[1]); assert sorted(x["task"] for x in t) == list(range(5)) and all(x["state"] == "done" and x["worker"] and x["ended"] >= x["started"] > 0 for x in t)' "$out" || fail "$out"
+python3 -S -c 'import json, sys; t = json.loads(sys.argv[1]); assert sorted(x["task"] for x in t) == list(range(5)) and all(x["state"] == "done" and x["worker"] and x["ended"] >= x["started"] > 0 for x in t)' "$out" || fail "$out"
 expect 0 "${H[@]}" flow tasks 6 --limit 2 --json
 [ "$(grep -o '"task"' <<< "$out" | wc -l)" = 2 ] || fail "$out"
 says 'task 3 of flow 6 is done: worker [0-9]* ran it' 6.3
@@ -220,7 +220,7 @@ cat > bag.flow << 'END'
 bag: count=1000 sh -c 'case $HTC_TASK_INDEX in 7|20|991) echo $HTC_TASK_INDEX >> ran; echo out $HTC_TASK_INDEX; echo err $HTC_TASK_INDEX >&2; [ -e mended-$HTC_TASK_INDEX ] ;; 8) echo out 8 ;; esac'
 END
 counts_are() { "${H[@]}" flow status "$id" --json | grep "\"cancelled\": $1," > /dev/null; }
-numbers() { "${H[@]}" flow tasks "$id" --json | python3 -c 'import json, sys; print(*sorted((t["task"], t["state"]) for t in json.load(sys.stdin)))'; }
+numbers() { "${H[@]}" flow tasks "$id" --json | python3 -S -c 'import json, sys; print(*sorted((t["task"], t["state"]) for t in json.load(sys.stdin)))'; }
 rm -f ran
 "${H[@]}" flow run bag.flow --agents 2 --json > told 2> said
 [ $? = 5 ] || fail "a bag with tasks that fail: $(cat told said)"
@@ -245,7 +245,7 @@ grep -q "a bag, resumes flow $bag" <<< "$out" || fail "$out"
 touch mended-7 mended-991
 rm ran
 expect 0 "${H[@]}" flow resume "$id" --json
-[ "$(python3 -c 'import json, sys; o = json.loads(sys.argv[1]); print(o["tasks"], o["done"], o["failed"], o["cancelled"], o["resumes"])' "$out")" = "1000 1000 0 0 $id" ] || fail "$out"
+[ "$(python3 -S -c 'import json, sys; o = json.loads(sys.argv[1]); print(o["tasks"], o["done"], o["failed"], o["cancelled"], o["resumes"])' "$out")" = "1000 1000 0 0 $id" ] || fail "$out"
 [ "$(sort -n ran | tr '\n' ' ')" = '7 991 ' ] || fail "resumed again, these ran: $(cat ran)"
 id=$((bag + 2))
 [ "$(numbers)" = "(7, 'done') (991, 'done')" ] || fail "the tasks of the bag resumed again: $(numbers)"
@@ -281,7 +281,7 @@ expect 0 "${H[@]}" flow run together.flow --agents 2 --detach --json
 flow_of
 soon state_is done || fail "it does not end"
 expect 0 "${H[@]}" flow report "$id" --json
-[ "$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["slots"] <= 2)' "$out")" = True ] || fail "more slots than there are: $out"
+[ "$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["slots"] <= 2)' "$out")" = True ] || fail "more slots than there are: $out"
 
 expect 0 "${H[@]}" down
 none_left

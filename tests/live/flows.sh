@@ -67,7 +67,7 @@ for i in range(n):
 print("last: after=" + ",".join(f"m{i}:any" for i in range(n)) + " @noop")
 END
 expect 5 "${H[@]}" flow run wide.flow --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 python3 - "$out" << 'END' || fail "$out"
 import json, sys
 o = json.loads(sys.argv[1])
@@ -98,7 +98,7 @@ grep -q '1668 done, 0 failed, 0 cancelled' <<< "$out" || fail "$out"
 
 # --- cancelled while it runs ---
 expect 0 "${H[@]}" flow run --shape bot --tasks 200 --length 0.2 --detach --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 state_is() { "${H[@]}" flow status "$id" --json | grep "\"state\": \"$1\"" > /dev/null; }
 soon state_is running || fail "it does not run"
 expect 0 "${H[@]}" flow cancel "$id"
@@ -107,9 +107,9 @@ expect 0 "${H[@]}" flow rm "$id"
 expect 4 "${H[@]}" flow status "$id"
 # By its job: the same.
 expect 0 "${H[@]}" flow run --shape pipeline --tasks 200 --degree 50 --length 0.2 --detach --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 soon state_is running || fail "it does not run"
-expect 0 "${H[@]}" cancel "$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["job"])' "$out")"
+expect 0 "${H[@]}" cancel "$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["job"])' "$out")"
 soon state_is cancelled || fail "it is not cancelled with its job"
 
 # --- killed, again and again ---
@@ -125,7 +125,7 @@ for i in range(n):
 END
 mkdir -p o serial/o
 expect 0 "${H[@]}" flow run killed.flow --detach --json
-id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
+id=$(python3 -S -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out")
 ended() { "${H[@]}" flow status "$id" --json 2> /dev/null | grep -E '"state": "(done|cancelled|done_with_failures)"' > /dev/null; }
 kills=0
 for round in $(seq 6); do

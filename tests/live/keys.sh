@@ -238,7 +238,7 @@ wait "${pids[@]}"
 
 # One who takes connections and says nothing: how long that is borne is said.
 mkfifo hold
-python3 -c 'import socket, sys; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True); sys.stdin.read()' < hold > silent.port &
+python3 -S -c 'import socket, sys; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True); sys.stdin.read()' < hold > silent.port &
 silent=$!
 pids=("$silent")
 exec 9> hold

@@ -71,10 +71,11 @@ trap clean_up EXIT
 # soon COMMAND...: until it succeeds, whatever the machine has to do beside; 1: not within two minutes.
 soon()
 {
-    local end=$((SECONDS + 120))
+    local end=$((SECONDS + 120)) pause=0.05 asked=0
     until "$@"; do
         [ $SECONDS -lt $end ] || return 1
-        sleep 0.05
+        [ $((asked += 1)) -lt 10 ] || pause=0.2 # to ask takes as much of a processor as what is waited for
+        sleep $pause
     done
 }
 

@@ -5,7 +5,7 @@ export HTC_DIR=$top/state
 port=$(python3 "$ports" 2 $$) || fail "no ports"
 printf '[server]\njoin = 127.0.0.1:%s\n[db]\njoin = 127.0.0.1:%s\n[site.east]\ncores = 2\n[site.west]\ncores = 2\n[site.far]\nadapter = join\n' "$port" $((port + 1)) > "$top/three.ini"
 "$htc" up --config "$top/three.ini" > /dev/null || fail "up"
-value() { python3 -c 'import json,sys; v = json.load(sys.stdin)
+value() { python3 -S -c 'import json,sys; v = json.load(sys.stdin)
 for k in sys.argv[1].split("."): v = v[int(k)] if k.isdigit() else v[k]
 print(v)' "$1"; }
 

@@ -46,7 +46,7 @@ expect 0 "${H[@]}" fetch 2 --to kept
 [ "$(cat kept/0/kept)" = kept ] && [ "$(cat kept/0/stdout)" = said ] || fail "one output cost the others"
 
 # More of them than one answer names.
-expect 0 "${H[@]}" submit --wait -- python3 -c 'import os
+expect 0 "${H[@]}" submit --wait -- python3 -S -c 'import os
 os.chdir(os.environ["HTC_OUTPUT_DIR"])
 for i in range(900): os.symlink("t" * 2000, "link%d" % i)'
 expect 0 "${H[@]}" fetch 3 --to links --json

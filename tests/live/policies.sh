@@ -89,7 +89,7 @@ ends 0 "${lease[@]}" --policy-from "$good" --order widest
 # Shares: who weighs less gets more from the policy of the file.
 printf '[cluster]\ncores = 100\n[user.light]\n[user.heavy]\nweight = 4\n' > "$dir/shares.ini"
 for user in light heavy; do printf '[job.%s]\nuser = %s\ntasks = 2000\nlength = 10s\n' $user $user; done >> "$dir/shares.ini"
-first() { python3 -c 'import json, sys; print(min(json.load(open(sys.argv[1]))["users"], key=lambda u: u["makespan_s"])["name"])' "$dir/out"; }
+first() { python3 -S -c 'import json, sys; print(min(json.load(open(sys.argv[1]))["users"], key=lambda u: u["makespan_s"])["name"])' "$dir/out"; }
 shares=(fairshare "$dir/shares.ini" --json)
 ends 0 "${shares[@]}"
 plain=$(hash_of)

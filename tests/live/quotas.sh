@@ -5,7 +5,7 @@ export HTC_DIR=$top/state
 printf '[fair]\ntick_s = 0.2\n[agent]\nheartbeat_s = 0.2\n[site.east]\ncores = 2\n[site.west]\ncores = 1\n' > "$top/two.ini"
 "$htc" up --config "$top/two.ini" > /dev/null || fail "up"
 me=$(id -un)
-value() { python3 -c 'import json,sys; v = json.load(sys.stdin)
+value() { python3 -S -c 'import json,sys; v = json.load(sys.stdin)
 for k in sys.argv[1].split("."): v = v[int(k)] if k.isdigit() else v[k]
 print(v)' "$1"; }
 
@@ -33,7 +33,7 @@ END
 
 # Core hours that are spent: launches stop, agents leave, tasks stay queued and say why. Raised, the queue goes on.
 used=$("$htc" --json quota "$me" | value quota.core_hours.used)
-"$htc" quota "$me" --core-hours "$(python3 -c "print($used + 1 / 3600)")" > /dev/null || fail "quota"
+"$htc" quota "$me" --core-hours "$(python3 -S -c "print($used + 1 / 3600)")" > /dev/null || fail "quota"
 id=$("$htc" --json submit --project physics --env 'N={n}' -- sleep 0.5 ::: n=1:12 | value id)
 for ((i = 0; i < 300; i++)); do
     [ "$("$htc" --json why "$id" | value code)" = Quota ] && [ "$("$htc" --json agents | value free)" = 3 ] && break

@@ -96,7 +96,7 @@ PY
 grep -qF '| a bag of 100 tasks \| of 10 s |' "$dir/report.md" || fail "the report's table is broken"
 grep -qxF 'Set-up: `good.ini`. Seed 1: cores. Seeds 1 to 3: half. Commands, without a seed: here.' "$dir/report.md" || fail "the report lacks its set-up: $(grep Set-up "$dir/report.md")"
 grep -qF '](report/good-makespan_s.svg)' "$dir/report.md" || fail "the report lacks a picture"
-python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$dir/report/good-makespan_s.svg"
+python3 -S -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$dir/report/good-makespan_s.svg"
 [ "$(grep -c '>published: ' "$dir/report/good-makespan_s.svg")" = 2 ] || fail "published values are not drawn"
 
 # What is kept is not run again: the command of a series says how often it ran. Other settings, measures or seeds are other runs.

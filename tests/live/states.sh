@@ -81,7 +81,7 @@ for pid in "${waiting[@]}"; do wait "$pid" || fail "fetch --wait: $(cat whole-*.
 rm "$top/go"
 submit -- sh -c 'kill -SEGV $$'
 ends HTC_ESIGNAL 'SEGV'
-submit --mem 40M -- python3 -c 'x = bytearray(120 << 20); import time; time.sleep(600)'
+submit --mem 40M -- python3 -S -c 'x = bytearray(120 << 20); import time; time.sleep(600)'
 ends HTC_EOOM 'MiB of memory in use, 40 MiB allowed'
 [[ $out == *"htc retry $id --failed --mem SIZE tries again with more" ]] || fail "why does not say how it goes on: $out"
 expect 0 "${H[@]}" tasks "$id"

@@ -16,7 +16,7 @@ for user in ada bob cy dora; do
 done
 head -1 "$dir/plots/cores.csv" | grep -x 'seconds,queued,ada,bob,cy,dora' > /dev/null || fail "the head of cores.csv"
 [ "$(wc -l < "$dir/plots/users.csv")" = 5 ] || fail "users.csv has not four users"
-python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/cores.svg"
+python3 -S -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/cores.svg"
 
 # Many users: each name has a place and a colour of its own in the picture. A number of many digits does not move its line.
 ends 0 fairshare --cores 1M --users 12 --tasks 1000 --plot "$dir/many"
@@ -110,7 +110,7 @@ ends 0 "${many[@]}" -j 2
 ends 0 "${many[@]}" --measures makespan_s,fairness
 [ "$(head -1 "$dir/out" | tr -s ' ')" = "fair.policy cluster.cores runs makespan_s fairness" ] || fail "the table has other columns: $(head -1 "$dir/out")"
 ends 0 "${many[@]}" --measures fairness --json
-python3 -c 'import json, sys; assert all(list(row)[2:] == ["runs", "fairness"] for row in json.load(open(sys.argv[1]))["rows"])' "$dir/out"
+python3 -S -c 'import json, sys; assert all(list(row)[2:] == ["runs", "fairness"] for row in json.load(open(sys.argv[1]))["rows"])' "$dir/out"
 ends 2 "${many[@]}" --measures fairness,speed
 says '"speed" is none of'
 # As comma-separated values it is the same table, also of one run.

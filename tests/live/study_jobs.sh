@@ -8,7 +8,7 @@ ends 0 run "$SOURCE/examples/sim/jobs.ini" --count 500 --plot "$dir/plots"
 grep -qE '^500 jobs on 16384 nodes, 16 controllers, policy monitored' "$dir/out" || fail "no first line"
 [ "$(wc -l < "$dir/plots/jobs.csv")" = 2 ] || fail "jobs.csv has not a line"
 head -1 "$dir/plots/nodes.csv" | grep -x 'seconds,busy,taken,waiting,running,ended' > /dev/null || fail "the head of nodes.csv"
-python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/nodes.svg"
+python3 -S -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/plots/nodes.svg"
 grep -q 'jobs that wait for nodes' "$dir/plots/nodes.svg" || fail "waiting jobs are not in the picture"
 
 # One job of one node: 1 ms to parse it, five requests of 1 ms; two messages of 200 us there and back, and 10 ms of work.

@@ -51,7 +51,7 @@ row requests.sent=81920 consistency_messages.sent=163840
 ends 0 kvs --store live --clients 8 --puts 0 --requests 100 --json
 row requests.sent=1600 syncs=0
 ends 0 kvs --store live --clients 64 --requests 1000 --cores 1 --sync 200us --vary clients.depth=1,8 --json
-python3 -c 'import json, sys; a, b = json.load(open(sys.argv[1]))["rows"]; assert b["throughput"]["mean"] > 1.5 * a["throughput"]["mean"], (a, b)' "$dir/out"
+python3 -S -c 'import json, sys; a, b = json.load(open(sys.argv[1]))["rows"]; assert b["throughput"]["mean"] > 1.5 * a["throughput"]["mean"], (a, b)' "$dir/out"
 
 # The exact engine has the same members and clients message by message, and the same run for a seed; the model says the same within a tenth.
 exact=(kvs --store live --clients 16 --depth 8 --requests 200 --keys 500 --zipf 0.5 --sync 300us --stall 0 --cores 4 --json)
@@ -61,7 +61,7 @@ hash=$(hash_of)
 ends 0 "${exact[@]}" --engine exact
 [ "$(hash_of)" = "$hash" ] || fail "the exact engine has another run of the same seed"
 ends 0 "${exact[@]}"
-python3 -c '
+python3 -S -c '
 import json, sys
 exact, scale = (json.load(open(f)) for f in sys.argv[1:])
 assert exact["answered"] == scale["answered"] == 3200 and exact["failed"] == 0 and exact["wrong"] == "", exact
@@ -83,7 +83,7 @@ says "a run of the exact engine has no checkpoint"
 
 # Few keys, some of them hot: eventual copies have conflicts, which clients write back.
 ends 0 kvs --clients 4096 --keys 1000 --zipf 1 --copies 3 --consistency eventual --json
-python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["conflicts"] > 0 and r["write_backs"] > 0, r' "$dir/out"
+python3 -S -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["conflicts"] > 0 and r["write_backs"] > 0, r' "$dir/out"
 
 # Two processes come to the table of one.
 ends 0 kvs --clients 4096 --vary store.model=csingle,ctree,dfc,dchord --seeds 1..2 --json -j 1

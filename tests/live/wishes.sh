@@ -121,13 +121,13 @@ expect 0 "$htc" logs last
 [[ $out == *warned* ]] || fail "no signal came: $out"
 
 # ---- failures: looked at, given up, tried again with more ----
-expect 5 "$htc" submit -J memory --wait --retries 0 --mem 40M -- sh -c '[ {n} = 2 ] && exit 3; echo fine {n}; [ {n} -lt 2 ] || python3 -c "import time; x = bytearray(80 << 20); time.sleep(2)"' ::: n=1:4
+expect 5 "$htc" submit -J memory --wait --retries 0 --mem 40M -- sh -c '[ {n} = 2 ] && exit 3; echo fine {n}; [ {n} -lt 2 ] || python3 -S -c "import time; x = bytearray(80 << 20); time.sleep(2)"' ::: n=1:4
 expect 0 "$htc" logs last --failed --stderr
 expect 0 "$htc" fetch last --failed --to failed
 [ "$(ls failed)" = '2
 3
 manifest.json' ] || fail "outputs of failed tasks: $(ls failed)"
-memory=$("$htc" status last --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["jobs"][0]["id"])')
+memory=$("$htc" status last --json | python3 -S -c 'import json, sys; print(json.load(sys.stdin)["jobs"][0]["id"])')
 expect 0 "$htc" retry "$memory".2-3 --mem 256M --time 5
 expect 5 "$htc" wait "$memory"
 expect 0 "$htc" tasks "$memory" --json
@@ -137,7 +137,7 @@ expect 0 "$htc" status "$memory"
 [[ $out == *'tried again with 256.0 MiB of memory and a limit of 5m00s'* ]] || fail "$out"
 expect 0 "$htc" submit --retries 50 -- sh -c '[ {n} = 1 ] || exit 1; sleep 600' ::: n=1:3
 giving_up() { "$htc" cancel last --failed > said && grep -q '^cancelled [12] ' said; }
-given_up() { giving_up; [ "$("$htc" status last --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["jobs"][0]["tasks"]["cancelled"])')" = 2 ]; }
+given_up() { giving_up; [ "$("$htc" status last --json | python3 -S -c 'import json, sys; print(json.load(sys.stdin)["jobs"][0]["tasks"]["cancelled"])')" = 2 ]; }
 soon given_up || fail "tasks that fail were not given up: $(cat said)"
 expect 0 "$htc" cancel last
 
