@@ -165,6 +165,29 @@ Test(sim_grids_exact, a_result_that_comes_too_late_is_lost_by_the_move)
     cr_expect(fabs(x.r.moved_s - 8) < 1e-12 && fabs(x.r.work_s - 8) < 1e-12);
 }
 
+/* The lower job's task is preempted while the grid still starts it, and waits in the grid until its next try begins: in the model too. */
+Test(sim_grids_exact, what_is_preempted_before_it_runs_has_not_begun)
+{
+    one_run x;
+    two_levels(&x);
+    x.used[1] = 0;
+    x.hierarchy_queue[0].te_ns = x.hierarchy_queue[0].tq_ns = 30 * S;
+    x.hierarchy_queue[1].cpus = 1;
+    x.queue[0].flags = HTC_SIM_GRIDS_PREEMPTS;
+    x.grid[0].latency = (htc_scale_law){ HTC_SCALE_CONSTANT, 0, 10e9, 0 };
+    job_at(&x, 0, 100); /* more than the upper queue takes */
+    job_at(&x, 5 * S, 5);
+    runs(&x);
+    cr_expect(eq(u64, x.end[1].evicted, 1));
+    cr_expect(eq(u64, x.end[0].ended, 5 * S + HOP + 10 * S + 5 * S + HOP));
+    cr_expect(eq(u64, x.end[1].grid_queued, x.end[0].ended + HOP + 10 * S + HOP));
+    cr_expect(eq(u64, x.end[1].running, 100 * S));
+    x.ends = 0;
+    cr_assert(eq(int, htc_sim_grids_run(NULL, &x.o, &x.r, NULL, NULL, &x.e), HTC_OK), "%s", x.e.text);
+    cr_expect(eq(u64, x.end[1].grid_queued, 30 * S));
+    cr_expect(eq(u64, x.end[1].running, 100 * S));
+}
+
 /* Of what others leave, the hierarchy knows what it has been told; what it hands in beyond that waits with the grid. */
 Test(sim_grids_exact, a_task_waits_with_the_grid_for_a_cpu_that_is_ours)
 {

@@ -155,12 +155,24 @@ static void free_place(grids *m, uint32_t t)
     m->free_task = t;
 }
 
+/* One that was stopped before it began to run is not the first that did. */
+static void first_start_without(grids *m, grids_job *j, uint64_t begin)
+{
+    uint64_t first = UINT64_MAX;
+    if (begin != j->first_start || begin <= htc__scale_time(m->scale))
+        return;
+    for (uint32_t t = j->first_task; t != GRIDS_NONE && first > begin; t = m->task[t].next_of_job)
+        first = m->task[t].begin < first ? m->task[t].begin : first;
+    j->first_start = first;
+}
+
 /* It will be done again. */
 static void lose_task(grids *m, uint32_t t)
 {
     uint32_t   job = m->task[t].job;
     grids_job *j = &m->job[job];
     uint64_t   ran = stop_task(m, t);
+    first_start_without(m, j, m->task[t].begin);
     j->evicted += ran;
     j->evictions++;
     j->again++;
