@@ -26,7 +26,7 @@ uint64_t htc__jobs_levels(const jobs *m, uint64_t nodes)
 
 /* ---- jobs that are drawn ---- */
 
-static htc_sim_jobs_job listed(const jobs *m, uint64_t job)
+htc_sim_jobs_job htc__jobs_listed(const jobs *m, uint64_t job)
 {
     htc_sim_jobs_job j = { 0 };
     (void)htc__options_at(&j, sizeof j, m->options.list, job, sizeof j);
@@ -52,7 +52,7 @@ uint32_t htc__jobs_need(const jobs *m, uint64_t job)
 {
     const htc_sim_jobs_options *o = &m->options;
     if (o->list)
-        return listed(m, job).nodes;
+        return htc__jobs_listed(m, job).nodes;
     uint64_t bits = htc__scale_draw(m->size_stream, job);
     if (o->sizes == HTC_SIM_JOBS_UNIFORM)
         return o->nodes_min + (uint32_t)(((bits >> 32) * ((uint64_t)o->nodes_max - o->nodes_min + 1)) >> 32);
@@ -60,14 +60,16 @@ uint32_t htc__jobs_need(const jobs *m, uint64_t job)
     return nodes < most ? nodes : most;
 }
 
+uint64_t htc__jobs_length_of(const jobs *m, uint64_t job)
+{
+    if (m->options.list)
+        return htc__scale_rounded(htc__jobs_listed(m, job).length, m->tick_ns);
+    return htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->length_stream, job));
+}
+
 uint64_t htc__jobs_length(const jobs *m, uint32_t s)
 {
-    uint64_t job = m->slot[s].job;
-    if (m->lengths)
-        return m->lengths[s];
-    if (m->options.list)
-        return htc_scale_ticks(m->scale, listed(m, job).length);
-    return htc__scale_drawer_ticks(&m->length, htc__scale_draw(m->length_stream, job));
+    return m->lengths ? m->lengths[s] : htc__jobs_length_of(m, m->slot[s].job);
 }
 
 /* ---- slots and holdings ---- */
@@ -241,12 +243,17 @@ static void give_next(jobs *m, uint32_t s)
     look(m, s, m->holding[m->slot[s].holding].partition);
 }
 
+uint32_t htc__jobs_place(const jobs *m, uint64_t job, uint32_t record)
+{
+    uint64_t bits = htc__scale_draw(m->place_stream, job << 24 ^ record);
+    return (uint32_t)(((bits >> 32) * m->parts) >> 32);
+}
+
 /* The records of a job: under its id, under its id and origin, and one for each partition that takes part. They lie anywhere. */
 static void insert(jobs *m, uint32_t s)
 {
     jobs_slot *slot = &m->slot[s];
-    uint64_t   bits = htc__scale_draw(m->place_stream, slot->job << 24 ^ slot->want);
-    slot->target = (uint32_t)(((bits >> 32) * m->parts) >> 32);
+    slot->target = htc__jobs_place(m, slot->job, slot->want);
     ask(m, s, 0, JOBS_INSERTS);
 }
 
@@ -433,21 +440,26 @@ static void parsed(jobs *m, uint32_t s)
         htc_scale_fail(m->scale, status);
 }
 
+void htc__jobs_count_granted(jobs *m, uint32_t need, uint64_t latency, uint64_t asked)
+{
+    m->now.granted++;
+    m->now.running++;
+    m->now.busy += need;
+    m->now.sized[0] += 100 * (uint64_t)need <= m->options.nodes;
+    m->now.sized[1] += 20 * (uint64_t)need <= m->options.nodes;
+    m->now.sized[2] += 5 * (uint64_t)need <= 4 * (uint64_t)m->options.nodes;
+    m->now.sized[3] += need == m->options.nodes;
+    m->now.latency += latency;
+    m->now.latency_max = latency > m->now.latency_max ? latency : m->now.latency_max;
+    m->now.requests_granted += asked;
+}
+
 void htc__jobs_granted(jobs *m, uint32_t s)
 {
     const jobs_slot *slot = &m->slot[s];
     uint64_t         latency = htc__jobs_now(m) - slot->begun;
     uint32_t         c = slot->controller;
-    m->now.granted++;
-    m->now.running++;
-    m->now.busy += slot->need;
-    m->now.sized[0] += 100 * (uint64_t)slot->need <= m->options.nodes;
-    m->now.sized[1] += 20 * (uint64_t)slot->need <= m->options.nodes;
-    m->now.sized[2] += 5 * (uint64_t)slot->need <= 4 * (uint64_t)m->options.nodes;
-    m->now.sized[3] += slot->need == m->options.nodes;
-    m->now.latency += latency;
-    m->now.latency_max = latency > m->now.latency_max ? latency : m->now.latency_max;
-    m->now.requests_granted += slot->asked;
+    htc__jobs_count_granted(m, slot->need, latency, slot->asked);
     htc__jobs_launch(m, s);
     htc__jobs_next(m, c); /* the slot may have moved */
 }

@@ -125,10 +125,25 @@ uint64_t htc__jobs_levels(const jobs *m, uint64_t nodes);  /* of the tree */
 uint64_t htc__jobs_length(const jobs *m, uint32_t s);      /* ticks */
 uint32_t htc__jobs_need(const jobs *m, uint64_t job);
 
+uint64_t htc__jobs_length_of(const jobs *m, uint64_t job); /* drawn or listed, ticks */
+htc_sim_jobs_job htc__jobs_listed(const jobs *m, uint64_t job);
+uint32_t htc__jobs_place(const jobs *m, uint64_t job, uint32_t record); /* the member that has one of a job's records */
+void     htc__jobs_count_granted(jobs *m, uint32_t need, uint64_t latency, uint64_t asked);
+
+/* jobs_run.c: what the exact twin shares. Options with their defaults: HTC_EINVAL; HTC_EABI. Of each partition the nodes, and those out of use. */
+htc_status htc__jobs_known(const htc_sim_jobs_options *in, htc_sim_jobs_options *o);
+uint32_t   htc__jobs_nodes_of(const htc_sim_jobs_options *o, uint32_t p);
+uint32_t   htc__jobs_down_of(const htc_sim_jobs_options *o, uint32_t p);
+void       htc__jobs_fill(jobs *m); /* what its options say */
+htc_status htc__jobs_check_list(const jobs *m, htc_error *error);
+htc_status htc__jobs_order_list(jobs *m); /* each controller's next job; its partitions are there */
+void       htc__jobs_figures(jobs *m, double latency_s, htc_sim_jobs_report *r); /* of m->now, whose latency is in this unit; and what is wrong in the end */
+
 /* jobs_record.c: each answers a status, and what is taken or given back is in the ledger of nodes. */
 htc_status htc__jobs_record_open(jobs *m, uint32_t p, uint32_t nodes, uint32_t down);
 htc_status htc__jobs_record_take(jobs *m, uint32_t s, uint32_t p, uint32_t most, uint32_t *taken);
 htc_status htc__jobs_record_give(jobs *m, uint32_t s, uint32_t p);
+void       htc__jobs_move_nodes(jobs *m, const htc_record_set *set, uint32_t p, int takes, uint32_t *moved); /* the ledger: wrong if one is taken or given back twice */
 void       htc__jobs_arena_open(jobs *m);
 void       htc__jobs_arena_close(jobs *m);
 

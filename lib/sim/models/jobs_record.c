@@ -112,11 +112,11 @@ static int mark(uint64_t *held, uint32_t first, uint32_t end, int takes)
 }
 
 /* What was got is taken, or given back. */
-static void move_nodes(jobs *m, uint32_t p, int takes, uint32_t *moved)
+void htc__jobs_move_nodes(jobs *m, const htc_record_set *set, uint32_t p, int takes, uint32_t *moved)
 {
     uint64_t *held = m->held + p * m->part_words;
     *moved = 0;
-    for (uint32_t first, count, at = 0; htc_record_set_run(m->got, at, &first, &count) == HTC_OK; at = first + count, *moved += count)
+    for (uint32_t first, count, at = 0; htc_record_set_run(set, at, &first, &count) == HTC_OK; at = first + count, *moved += count)
         if (!mark(held, first, first + count, takes) && !m->wrong[0])
             snprintf(m->wrong, sizeof m->wrong, "a node of %u to %u in partition %u is %s twice", first, first + count - 1, p, takes ? "taken" : "given back");
 }
@@ -155,7 +155,7 @@ htc_status htc__jobs_record_take(jobs *m, uint32_t s, uint32_t p, uint32_t most,
     m->arena.used = 0;
     if (status != HTC_OK)
         return status;
-    move_nodes(m, p, 1, taken);
+    htc__jobs_move_nodes(m, m->got, p, 1, taken);
     part->free -= *taken;
     m->taken += *taken;
     return HTC_OK;
@@ -177,7 +177,7 @@ htc_status htc__jobs_record_give(jobs *m, uint32_t s, uint32_t p)
     m->arena.used = 0;
     if (status != HTC_OK)
         return status;
-    move_nodes(m, p, 0, &given);
+    htc__jobs_move_nodes(m, m->got, p, 0, &given);
     if (given != m->holding[m->slot[s].holding].nodes && !m->wrong[0])
         snprintf(m->wrong, sizeof m->wrong, "job %llu gives back %u nodes of partition %u, and took %u", (unsigned long long)m->slot[s].job, given, p,
                  m->holding[m->slot[s].holding].nodes);

@@ -29,14 +29,14 @@ static uint32_t parts_of(const htc_sim_jobs_options *o)
     return (o->nodes + o->partition - 1) / o->partition;
 }
 
-static uint32_t nodes_of(const htc_sim_jobs_options *o, uint32_t p)
+uint32_t htc__jobs_nodes_of(const htc_sim_jobs_options *o, uint32_t p)
 {
     return o->nodes - p * o->partition < o->partition ? o->nodes - p * o->partition : o->partition;
 }
 
-static uint32_t down_of(const htc_sim_jobs_options *o, uint32_t p)
+uint32_t htc__jobs_down_of(const htc_sim_jobs_options *o, uint32_t p)
 {
-    return (uint32_t)(o->used * nodes_of(o, p));
+    return (uint32_t)(o->used * htc__jobs_nodes_of(o, p));
 }
 
 static int in_range(const htc_sim_jobs_options *o)
@@ -46,7 +46,7 @@ static int in_range(const htc_sim_jobs_options *o)
            o->nodes_min <= o->nodes_max && htc_scale_law_check(&o->length) == HTC_OK;
 }
 
-static htc_status known(const htc_sim_jobs_options *in, htc_sim_jobs_options *o)
+htc_status htc__jobs_known(const htc_sim_jobs_options *in, htc_sim_jobs_options *o)
 {
     *o = (htc_sim_jobs_options){ .size = sizeof *o };
     htc_status status = in ? htc__options_copy(o, sizeof *o, in, in->size, offsetof(htc_sim_jobs_options, records)) : HTC_EINVAL;
@@ -100,7 +100,7 @@ static htc_scale_options engine_of(const htc_sim_jobs_options *o, jobs *m)
 htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *bytes)
 {
     htc_sim_jobs_options o;
-    htc_status           status = bytes ? known(options, &o) : HTC_EINVAL;
+    htc_status           status = bytes ? htc__jobs_known(options, &o) : HTC_EINVAL;
     uint64_t             engine = 0, parts = status == HTC_OK ? parts_of(&o) : 0;
     if (status == HTC_OK) {
         htc_scale_options e = engine_of(&o, NULL);
@@ -118,14 +118,16 @@ htc_status htc_sim_jobs_memory(const htc_sim_jobs_options *options, uint64_t *by
     return HTC_OK;
 }
 
-static htc_status check_list(const htc_sim_jobs_options *o, uint64_t usable, htc_error *error)
+htc_status htc__jobs_check_list(const jobs *m, htc_error *error)
 {
+    const htc_sim_jobs_options *o = &m->options;
+    uint64_t                    usable = m->usable;
     if (!o->list && !o->next_job && o->sizes == HTC_SIM_JOBS_UNIFORM && o->nodes_max > usable)
         return htc__error(error, HTC_EINVAL, "a job of %u nodes would wait for ever: %llu can be taken", o->nodes_max, (unsigned long long)usable);
     for (size_t i = 0; o->list && i < o->n_list; i++) {
         htc_sim_jobs_job j = { 0 };
         (void)htc__options_at(&j, sizeof j, o->list, i, sizeof j);
-        if (j.nodes < 1 || j.nodes > usable || j.controller >= parts_of(o))
+        if (j.nodes < 1 || j.nodes > usable || j.controller >= m->parts)
             return htc__error(error, HTC_EINVAL, "job %zu is of no controller, or needs not 1 to %llu node%s", i, (unsigned long long)usable, htc__plural(usable));
     }
     return HTC_OK;
@@ -134,7 +136,7 @@ static htc_status check_list(const htc_sim_jobs_options *o, uint64_t usable, htc
 /* ---- a run ---- */
 
 /* Each controller's jobs in a row. */
-static htc_status order_list(jobs *m)
+htc_status htc__jobs_order_list(jobs *m)
 {
     const htc_sim_jobs_options *o = &m->options;
     for (uint32_t c = 0; c < m->parts; c++)
@@ -172,7 +174,7 @@ static htc_status open_controllers(jobs *m)
         m->part[c].rng = (htc_rng){ htc_scale_hash(m->scale, 3, c) };
         status = htc_balance_create(&m->env, &b, &m->part[c].balance);
         if (status == HTC_OK)
-            status = htc__jobs_record_open(m, c, nodes_of(o, c), down_of(o, c));
+            status = htc__jobs_record_open(m, c, htc__jobs_nodes_of(o, c), htc__jobs_down_of(o, c));
     }
     if (status == HTC_OK && htc_balance_pull_due(m->part[0].balance) != HTC_NEVER)
         status = htc_balance_monitor_create(&m->env, m->parts, o->monitor_ns, &m->monitor);
@@ -194,7 +196,7 @@ static htc_status open_model(jobs *m, htc_error *error)
     m->held = htc__alloc(&m->env, m->part_words ? m->parts * m->part_words * sizeof *m->held : 1);
     if (o->next_job)
         m->lengths = htc__alloc_raw(&m->env, m->slots_max * sizeof *m->lengths);
-    status = m->slot && m->part && m->holding && m->held && (m->lengths || !o->next_job) ? order_list(m) : HTC_ENOMEM;
+    status = m->slot && m->part && m->holding && m->held && (m->lengths || !o->next_job) ? htc__jobs_order_list(m) : HTC_ENOMEM;
     if (status == HTC_OK && !o->central)
         status = open_controllers(m);
     if (status == HTC_OK && o->central) {
@@ -267,12 +269,8 @@ static void check(jobs *m)
                  (unsigned long long)m->usable);
 }
 
-static void tell(jobs *m, htc_sim_jobs_report *r)
+void htc__jobs_figures(jobs *m, double latency_s, htc_sim_jobs_report *r)
 {
-    uint64_t bytes = 0;
-    htc_scale_report_get(m->scale, &r->scale);
-    (void)htc_sim_jobs_memory(&m->options, &bytes);
-    check(m);
     double span = (double)r->scale.makespan / 1e9, granted = m->now.granted ? (double)m->now.granted : 1, tick = (double)m->tick_ns / 1e9;
     r->controllers = m->options.central ? 1 : m->parts;
     r->granted = m->now.granted;
@@ -283,10 +281,9 @@ static void tell(jobs *m, htc_sim_jobs_report *r)
     r->steals = m->now.steals;
     r->rounds = m->now.rounds;
     memcpy(r->sized, m->now.sized, sizeof r->sized);
-    r->memory = bytes;
     r->throughput = span > 0 ? (double)r->scale.ended / span : 0;
-    r->latency_s = (double)m->now.latency * tick / granted;
-    r->latency_max_s = (double)m->now.latency_max * tick;
+    r->latency_s = (double)m->now.latency * latency_s / granted;
+    r->latency_max_s = (double)m->now.latency_max * latency_s;
     r->messages = (double)m->now.requests_granted / granted;
     r->messages_all = (double)m->now.requests / granted;
     r->utilisation = span > 0 ? (double)m->now.node_ticks * tick / ((double)m->options.nodes * span) : 0;
@@ -299,7 +296,17 @@ static void tell(jobs *m, htc_sim_jobs_report *r)
         memcpy(r->scale.wrong, m->wrong, sizeof m->wrong);
 }
 
-static void fill(jobs *m)
+static void tell(jobs *m, htc_sim_jobs_report *r)
+{
+    uint64_t bytes = 0;
+    htc_scale_report_get(m->scale, &r->scale);
+    (void)htc_sim_jobs_memory(&m->options, &bytes);
+    check(m);
+    r->memory = bytes;
+    htc__jobs_figures(m, (double)m->tick_ns / 1e9, r);
+}
+
+void htc__jobs_fill(jobs *m)
 {
     const htc_sim_jobs_options *o = &m->options;
     m->parts = parts_of(o);
@@ -314,7 +321,7 @@ static void fill(jobs *m)
     m->length = htc__scale_drawer_of(&o->length, o->tick_ns);
     m->byte_ns = o->bandwidth > 0 ? 1e9 / o->bandwidth : 0;
     for (uint32_t c = 0; c < m->parts; c++)
-        m->usable += nodes_of(o, c) - down_of(o, c);
+        m->usable += htc__jobs_nodes_of(o, c) - htc__jobs_down_of(o, c);
 }
 
 htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *options, htc_sim_jobs_report *report, htc_error *error)
@@ -322,11 +329,11 @@ htc_status htc_sim_jobs_run(const htc_env *env, const htc_sim_jobs_options *opti
     htc_sim_jobs_report r = { .size = sizeof r, .scale.size = sizeof r.scale };
     jobs                m = { 0 };
     uint64_t            bytes = 0;
-    htc_status          status = report && report->size >= offsetof(htc_sim_jobs_report, scale) ? known(options, &m.options) : HTC_EINVAL;
+    htc_status          status = report && report->size >= offsetof(htc_sim_jobs_report, scale) ? htc__jobs_known(options, &m.options) : HTC_EINVAL;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of the run are out of range");
-    fill(&m);
-    if ((status = check_list(&m.options, m.usable, error)) != HTC_OK)
+    htc__jobs_fill(&m);
+    if ((status = htc__jobs_check_list(&m, error)) != HTC_OK)
         return status;
     if ((m.options.resume || m.options.checkpoint) && !htc__jobs_has_tape(&m.options))
         return htc__error(error, HTC_EUNSUPPORTED, m.options.next_job ? "a run of a source has no checkpoint" : "the policy has no tape: its state cannot be written down");

@@ -207,8 +207,7 @@ uint64_t htc_scale_now(const htc_scale *scale)
 
 uint64_t htc_scale_ticks(const htc_scale *scale, htc_ns span)
 {
-    htc_ns tick = scale->run->options.tick_ns;
-    return span / tick + (span % tick >= tick - tick / 2);
+    return htc__scale_rounded(span, scale->run->options.tick_ns);
 }
 
 uint64_t htc_scale_hash(const htc_scale *scale, uint64_t stream, uint64_t counter)

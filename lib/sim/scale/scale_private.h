@@ -52,6 +52,12 @@ struct run {
     const char       *cannot_be;                            /* what of a checkpoint that was read; NULL: nothing */
 };
 
+/* A span in ticks. */
+static inline uint64_t htc__scale_rounded(htc_ns span, htc_ns tick)
+{
+    return span / tick + (span % tick >= tick - tick / 2);
+}
+
 /* htc_scale_now, htc_scale_messages and htc_scale_end without a call, for the models. */
 static inline uint64_t htc__scale_time(const htc_scale *scale)
 {
