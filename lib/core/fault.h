@@ -92,6 +92,8 @@
     X(recall_ignored)        /* a grid counts the CPU of a task that is recalled as free, and the task runs on */      \
     X(recall_unanswered)     /* a grid does not say that it has stopped a task that was recalled */                    \
     X(late_result_taken)     /* the result of a task that was recalled counts as if its job had not moved */           \
+    X(swap_unseen)           /* a controller writes a partition's record without comparing */                          \
+    X(part_not_given)        /* a job that has ended gives back its nodes of one partition alone */                    \
     X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
     X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
     X(gateway_writes_blind)  /* a gateway writes and deletes whatever the version of a record is */                     \
