@@ -114,6 +114,43 @@ says "a history is of a whole run"
 ends 0 jobs --nodes 470000 --partition 1 --policy random --sizes uniform --job-nodes 1 --count 475000 --length 300ms --json
 grep -q '"ended":475000,' "$dir/out" || fail "not all jobs have ended"
 
+# The exact engine has controllers and the real store message by message, and the same run for a seed; the model says the same within a tenth.
+exact=(jobs --nodes 64 --partition 16 --sizes uniform --job-nodes 1..16 --count 200 --length "exponential 100ms" --wait 1ms --wait-max 100ms --json)
+for policy in monitored random; do
+    ends 0 "${exact[@]}" --policy $policy --engine exact
+    cp "$dir/out" "$dir/exact"
+    hash=$(hash_of)
+    ends 0 "${exact[@]}" --policy $policy --engine exact
+    [ "$(hash_of)" = "$hash" ] || fail "the exact engine has another run of the same seed"
+    ends 0 "${exact[@]}" --policy $policy --engine exact --set exact.jitter=100us
+    [ "$(hash_of)" != "$hash" ] || fail "exact.jitter changes nothing"
+    ends 0 "${exact[@]}" --policy $policy
+    python3 - "$dir/exact" "$dir/out" << 'PY'
+import json, sys
+exact, scale = (json.load(open(f)) for f in sys.argv[1:])
+assert exact["granted"] == exact["ended"] == scale["granted"] == 200 and exact["wrong"] == "" and exact["controllers"] == 4 and exact["steals"] > 0, exact
+assert abs(scale["jobs_per_s"] / exact["jobs_per_s"] - 1) < 0.1, (exact, scale)
+assert exact["tick_s"] == 1e-9 and exact["hash"] != scale["hash"], exact
+PY
+done
+ends 0 jobs --nodes 8 --partition 4 --sizes uniform --job-nodes 1..6 --count 30 --engine exact --history "$dir/history.swf"
+has '^30 jobs on 8 nodes, 2 controllers, policy monitored; message by message$'
+same_work 30 8
+ends 0 jobs --nodes 8 --partition 4 --trace "$dir/history.swf" --engine exact --json
+grep -q '"ended":30,' "$dir/out" || fail "not all jobs of a log have ended"
+ends 2 "${exact[@]}" --engine exact --policy central
+says "control.policy: the exact engine has no central controller"
+says "next: set control.policy to monitored or random, or leave out sim.engine"
+ends 2 "${exact[@]}" --engine exact --set sim.live=on
+says "sim.live: the exact engine runs in virtual time"
+ends 2 "${exact[@]}" --engine exact --checkpoint "$dir/state"
+says "a run of the exact engine has no checkpoint"
+ends 2 "${exact[@]}" --engine exact --partition 1 --nodes 65
+says "the exact engine has at most 64 controllers, and these are 65"
+says "next: make machine.partition larger"
+ends 2 "${exact[@]}" --engine exact --memory 1M
+says "the run needs more than the 1 MiB of memory that are allowed"
+
 # Controllers of this machine, with a store: every job has its nodes, and all are free in the end.
 "$1/htc-kvd" --dir "$dir/store" --engine memory > "$dir/kvd" 2>&1 < /dev/null &
 kvd=$!

@@ -16,6 +16,8 @@ static const setting table[] = {
     { "sim.seed", SET_COUNT, "1", 0, 9e18, "a number" },
     { "sim.tick", SET_SPAN, "1us", 1, 0, "a span from 1 ns: 1us, 100us" },
     { "sim.memory", SET_SIZE, "0", 0, 0, "bytes: 512M, 8G; 0: three quarters of this machine's" },
+    { "sim.engine", SET_CHOICE, "scale", 0, 0, "scale|exact" },
+    { "exact.jitter", SET_SPAN, "0", 0, 6e10, "a span to 60s" },
     { "sim.sample", SET_SPAN_OR_AUTO, "auto", 0, 0, "a span, or auto: some hundred samples of a run" },
     { "sim.live", SET_CHOICE, "off", 0, 0, "off|on" },
     { "sim.store", SET_WORD, NULL, 0, 0, "the address of a store: unix:PATH" },
@@ -133,6 +135,20 @@ static int names_of(jobs_study *j, const settings *s, htc_error *error)
     return settings_keep(s, "sim.history", j->history.path, sizeof j->history.path, error) && settings_keep(s, "sim.store", j->store, sizeof j->store, error);
 }
 
+/* What the exact engine does not have is refused with the key that asks for it. */
+static int makes_sense_exactly(jobs_study *j, const settings *s, htc_error *error)
+{
+    j->exactly = settings_choice(s, "sim.engine") == 1;
+    j->exact = (htc_sim_jobs_exact_options){ .size = sizeof j->exact, .jitter_ns = settings_span(s, "exact.jitter") };
+    if (!j->exactly)
+        return 1;
+    if (j->live)
+        return settings_refuse(error, HTC_ECONFIG, "sim.live: the exact engine runs in virtual time", "leave out sim.live, or sim.engine");
+    if (j->options.central)
+        return settings_refuse(error, HTC_ECONFIG, "control.policy: the exact engine has no central controller", "set control.policy to monitored or random, or leave out sim.engine");
+    return 1;
+}
+
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     jobs_study *j = calloc(1, sizeof *j);
@@ -157,7 +173,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
     j->live = settings_choice(s, "sim.live") == 1;
     if (o->wait_ns_max < o->wait_ns)
         settings_refuse(error, HTC_ECONFIG, "control.wait is longer than control.wait_max", "set control.wait_max too");
-    else if (names_of(j, s, error) && policies_of(j, s, error) && log_of(j, s, error))
+    else if (makes_sense_exactly(j, s, error) && names_of(j, s, error) && policies_of(j, s, error) && log_of(j, s, error))
         return j;
     close_run(j);
     return NULL;
@@ -219,13 +235,20 @@ static int write_history(jobs_study *j, htc_error *error)
     return !j->history.path[0] || history_write(&j->history, j->options.nodes, error);
 }
 
+static const char *next_step(const jobs_study *j, const watch *w, htc_status status)
+{
+    if (status != HTC_ETOOBIG || (!j->exactly && !w->host.memory_max))
+        return "change its settings";
+    return j->exactly ? "make machine.partition larger or the experiment smaller, raise sim.memory, or leave out sim.engine" : "make the machine or its partitions other, or raise sim.memory or sim.tick";
+}
+
 static int run_model(jobs_study *j, watch *w, htc_error *error)
 {
     double   begun = watch_seconds();
     uint64_t bytes = 0;
     (void)htc_sim_jobs_memory(&j->options, &bytes);
-    watch_needs(w, bytes);
-    htc_status status = htc_sim_jobs_run(&w->env, &j->options, &j->report, error);
+    watch_needs(w, j->exactly ? 0 : bytes); /* how much the exact engine needs depends on its course */
+    htc_status status = j->exactly ? htc_sim_jobs_exact(&w->env, &j->options, &j->exact, &j->report, error) : htc_sim_jobs_run(&w->env, &j->options, &j->report, error);
     watch_close(w);
     j->seconds = watch_seconds() - begun;
     if (status == HTC_OK)
@@ -235,7 +258,7 @@ static int run_model(jobs_study *j, watch *w, htc_error *error)
     if (!error->text[0])
         snprintf(error->text, sizeof error->text, "%s", htc_strerror(status));
     if (!error->hint[0])
-        snprintf(error->hint, sizeof error->hint, "%s", status == HTC_ETOOBIG && w->host.memory_max ? "make the machine or its partitions other, or raise sim.memory or sim.tick" : "change its settings");
+        snprintf(error->hint, sizeof error->hint, "%s", next_step(j, w, status));
     return 0;
 }
 
@@ -252,6 +275,8 @@ static int run_it(void *run, const htc_scale_tape *checkpoint, watch *w, htc_err
     *error = (htc_error){ 0 };
     if (j->live && (checkpoint || j->resume))
         return settings_refuse(error, HTC_ECONFIG, "what runs on this machine cannot go on later", "leave out --checkpoint, or sim.live");
+    if (j->exactly && (checkpoint || j->resume))
+        return settings_refuse(error, HTC_ECONFIG, "a run of the exact engine has no checkpoint", "leave out --checkpoint, or sim.engine");
     if (j->history.path[0] && (checkpoint || j->resume))
         return settings_refuse(error, HTC_ECONFIG, "a history is of a whole run", "leave out --checkpoint, or sim.history");
     if (j->history.path[0] && !history_open(&j->history, error))
@@ -309,6 +334,7 @@ static const model_option options[] = {
     { "arrivals", "HOW", "workload.arrivals", "of its jobs: log, or at_once (log)" },
     { "length", "LAW", "workload.length", "of each job: " LAW_WORDS " (exponential 5ms)" },
     { "history", "FILE", "sim.history", "the jobs that ended are written there as a log in the Standard Workload Format" },
+    { "engine", "NAME", "sim.engine", "scale, or exact: controllers and a store that speak by messages (scale)" },
     { "tick", "SPAN", "sim.tick", "in which virtual time passes (1us)" },
     { NULL, NULL, NULL, NULL },
 };

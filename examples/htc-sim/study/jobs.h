@@ -19,6 +19,8 @@ typedef struct jobs_course {
 
 typedef struct jobs_study {
     htc_sim_jobs_options options;
+    htc_sim_jobs_exact_options exact;
+    int                  exactly; /* 1: in the exact engine */
     htc_registry        *registry; /* of policies by name */
     char                 policy[HTC_REGISTRY_NAME_MAX + 1];
     trace                log; /* its file is "": jobs are drawn */

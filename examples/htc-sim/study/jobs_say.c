@@ -91,7 +91,7 @@ int jobs_plot(const void *run, const char *folder, const char *suffix)
 /* In seconds. What runs on this machine has none. */
 static double tick_of(const jobs_study *j)
 {
-    return j->live ? 0 : (double)j->options.tick_ns / 1e9;
+    return j->live ? 0 : j->exactly ? 1e-9 : (double)j->options.tick_ns / 1e9;
 }
 
 static void json_run(const jobs_study *j)
@@ -136,7 +136,9 @@ void jobs_say(const void *run, int json)
         printf("interrupted at %.3f s of virtual time; what there was until then:\n", (double)s->span / 1e9);
     printf("%" PRIu64 " job%s on %" PRIu32 " node%s, %" PRIu32 " controller%s, policy %s",
            s->submitted, plural(s->submitted), j->options.nodes, plural(j->options.nodes), r->controllers, r->controllers == 1 ? "" : "s", j->policy);
-    if (!j->live)
+    if (j->exactly)
+        printf("; message by message");
+    else if (!j->live)
         printf("; a tick is %g s", tick_of(j));
     printf("\n"
            "%s     %.3f s, %" PRIu64 " job%s ended\n",
