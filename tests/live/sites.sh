@@ -6,6 +6,7 @@
 fake=$(realpath "$(dirname "$0")/batch_fake.py")
 kind=${2:-fake}
 source "$(dirname "$0")/live.sh"
+[ -z "${HTC_TEST_LIGHT:-}" ] || skip "sites_faults.sh is the light form"
 dir=$top/head
 H=("$htc" --dir "$dir")
 port=$(python3 "$ports" 2 $$)
@@ -106,7 +107,7 @@ busy() { json "$("${H[@]}" agents --json)" 'sorted(a["id"] for a in v["agents"] 
 both_work() { [ "$(agents_of slurm)" -ge 2 ] && [ "$(agents_of sge)" -ge 2 ]; }
 
 # --- one sweep on both, and on the head ---
-expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 40)
+expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.3; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 40)
 soon both_work || fail "agents: $("${H[@]}" agents)"
 touch go
 expect 0 "${H[@]}" wait 1
@@ -135,7 +136,7 @@ soon nothing_runs || fail "agents are left: $("${H[@]}" agents)"
 
 # --- a broker is killed: its jobs go on, and so does another one with them ---
 rm go
-expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
+expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.3; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
 soon both_work || fail "agents: $("${H[@]}" agents)"
 soon all_run 3 || fail "they do not run: $("${H[@]}" status 3)"
 before=$(busy)
@@ -154,7 +155,7 @@ if [ "$kind" = fake ]; then
     # --- held jobs are cancelled, and the tasks run elsewhere ---
     touch "$top/slurm.batch/hold"
     rm go
-    expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 8)
+    expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.3; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 8)
     says_held() { [[ $(sites_of slurm reason) == *'held by the batch system (JobHeldAdmin), and cancelled'* ]]; }
     soon says_held || fail "it is not told: $("${H[@]}" agents --json)"
     touch go
@@ -162,7 +163,7 @@ if [ "$kind" = fake ]; then
     rm "$top/slurm.batch/hold"
     # --- a batch system that is away, prints nonsense or forgets ---
     rm go
-    expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
+    expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.3; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
     soon both_work || fail "agents: $("${H[@]}" agents)"
     soon all_run 5 || fail "they do not run: $("${H[@]}" status 5)"
     before=$(busy)
@@ -199,7 +200,7 @@ done
 
 # --- a site leaves: what runs there ends first ---
 rm -f go
-expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
+expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0" ]; do sleep 0.3; done; echo $HTC_SITE' "$PWD/go" ::: $(seq 9)
 last=$(json "$out" 'v["id"]')
 soon both_work || fail "agents: $("${H[@]}" agents)"
 kill ${broker[slurm]}

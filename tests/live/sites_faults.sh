@@ -65,7 +65,7 @@ ids_at() { json "$("${H[@]}" agents --json)" "[a['id'] for a in v['agents'] if a
 # One sweep, whose tasks end when their file is there: so each part meets agents that run.
 tasks=40
 mkdir go
-expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0/all" ] && [ ! -e "$0/$1" ]; do sleep 0.1; done; echo "$1 ran at $HTC_SITE"' "$PWD/go" ::: $(seq $tasks)
+expect 0 "${H[@]}" submit --json -- sh -c 'while [ ! -e "$0/all" ] && [ ! -e "$0/$1" ]; do sleep 0.3; done; echo "$1 ran at $HTC_SITE"' "$PWD/go" ::: $(seq $tasks)
 soon both_work || fail "agents: $("${H[@]}" agents)"
 
 # our_jobs SITE: those of ours that run, as its commands call them.
