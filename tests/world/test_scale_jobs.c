@@ -8,6 +8,7 @@
 
 #include "../unit/alloc_fail.h"
 #include "core/fault.h"
+#include "core/rng.h"
 #include "htcsched/sim_jobs.h"
 
 #define WITHIN 0.05
@@ -222,6 +223,78 @@ static void takes_what_the_model_takes(void)
     printf("a source: %.2f and %.2f jobs/s\n", r.throughput, ours.throughput);
 }
 
+/* ---- drawn runs ---- */
+
+#define DRAWN_JOBS 40
+
+static htc_ns draw_span(htc_rng *rng, htc_ns most)
+{
+    return htc_rng_below(rng, 3) ? htc_rng_below(rng, most) : 0;
+}
+
+/* Anything that a machine of some nodes can be: costs of nothing, so that all happens at one moment, jobs without length, partitions of one node, nodes out of use. */
+static htc_sim_jobs_options draw(uint64_t seed, htc_sim_jobs_job *list, htc_ns *jitter)
+{
+    htc_rng              rng = { seed };
+    htc_sim_jobs_options o = { .size = sizeof o, .seed = seed, .nodes = 1 + (uint32_t)htc_rng_below(&rng, 24), .policy = policy_of(htc_rng_below(&rng, 2) ? "random" : "monitored") };
+    o.partition = 1 + (uint32_t)htc_rng_below(&rng, 8);
+    o.jobs = 1 + htc_rng_below(&rng, DRAWN_JOBS);
+    o.nodes_max = 1 + (uint32_t)htc_rng_below(&rng, o.nodes);
+    o.length = (htc_scale_law){ .kind = (uint32_t)htc_rng_below(&rng, 3), .mean_ns = (double)draw_span(&rng, 50 * HTC_MS) };
+    o.used = htc_rng_below(&rng, 3) || o.nodes_max > o.nodes / 2 ? 0 : 0.3;
+    o.tries = (uint32_t)htc_rng_below(&rng, 4);
+    o.fanout = 2 + (uint32_t)htc_rng_below(&rng, 3);
+    o.wait_ns = draw_span(&rng, 5 * HTC_MS);
+    o.wait_ns_max = o.wait_ns + draw_span(&rng, 100 * HTC_MS);
+    o.pull_ns = draw_span(&rng, 20 * HTC_MS);
+    o.monitor_ns = draw_span(&rng, 20 * HTC_MS);
+    o.latency_ns = draw_span(&rng, HTC_MS);
+    o.pack_ns = draw_span(&rng, HTC_MS);
+    o.store_ns = draw_span(&rng, HTC_MS);
+    o.job_ns = draw_span(&rng, HTC_MS);
+    o.node_ns = draw_span(&rng, HTC_MS);
+    o.launch_ns = draw_span(&rng, HTC_MS);
+    o.bandwidth = (double)draw_span(&rng, 10000000);
+    *jitter = draw_span(&rng, HTC_MS);
+    uint32_t controllers = (o.nodes + o.partition - 1) / o.partition;
+    for (size_t i = 0; i < DRAWN_JOBS; i++)
+        list[i] = (htc_sim_jobs_job){ .size = sizeof *list, .controller = (uint32_t)htc_rng_below(&rng, controllers), .nodes = 1 + (uint32_t)htc_rng_below(&rng, o.nodes_max), .length = draw_span(&rng, 50 * HTC_MS) };
+    if (htc_rng_below(&rng, 2)) {
+        o.list = list;
+        o.n_list = o.jobs;
+    }
+    return o;
+}
+
+/* What a run checks after each step and in the end holds, and it does what it is given. Jobs that want most of the machine may keep each other waiting for long. */
+static void holds_in_drawn_runs(void)
+{
+    uint64_t runs = is_light() ? 300 : 3000, ended = 0;
+    for (uint64_t seed = 1; seed <= runs; seed++) {
+        htc_sim_jobs_job           list[DRAWN_JOBS];
+        htc_sim_jobs_exact_options x = { .size = sizeof x };
+        htc_sim_jobs_options       o = draw(seed, list, &x.jitter_ns);
+        htc_scale_host             host = { .size = sizeof host, .stop_after = 100000 };
+        htc_sim_jobs_report        r = { .size = sizeof r };
+        htc_error                  e = { 0 };
+        o.host = &host;
+        htc_status status = htc_sim_jobs_exact(NULL, &o, &x, &r, &e);
+        if (status == HTC_EINVAL) { /* more nodes than can be taken, or a longest wait below the first */
+            htc_sim_jobs_report ours = { .size = sizeof ours };
+            expect(htc_sim_jobs_run(NULL, &o, &ours, NULL) == HTC_EINVAL && e.text[0], "seed %llu: the model does not refuse it: %s", (unsigned long long)seed, e.text);
+            continue;
+        }
+        expect(status == HTC_OK && !r.scale.wrong[0], "seed %llu: %s %s %s", (unsigned long long)seed, htc_status_name(status), e.text, r.scale.wrong);
+        expect(r.interrupted || status != HTC_OK || (r.granted == (o.list ? o.n_list : o.jobs) && r.scale.ended == r.granted), "seed %llu: %llu jobs had nodes", (unsigned long long)seed,
+               (unsigned long long)r.granted);
+        ended += status == HTC_OK && !r.interrupted;
+        events += r.scale.events;
+        hash = hash * 31 + r.scale.hash;
+    }
+    printf("%llu of %llu drawn runs have ended\n", (unsigned long long)ended, (unsigned long long)runs);
+    expect(ended > runs * 9 / 10, "too few of them have ended");
+}
+
 /* ---- the same seed; what is refused; the host ---- */
 
 static void the_same_seed_is_the_same_run(void)
@@ -373,6 +446,7 @@ int main(void)
         beside(&trials[i]);
     another_cost_is_another_run();
     takes_what_the_model_takes();
+    holds_in_drawn_runs();
     the_same_seed_is_the_same_run();
     refuses();
     says_what_a_policy_answered();

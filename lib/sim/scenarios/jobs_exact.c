@@ -215,8 +215,9 @@ static htc_status begin_run(jobs_exact *x)
 static htc_status run_world(jobs_exact *x)
 {
     htc_status status = open_world(x);
-    if (status == HTC_OK)
-        status = tell_all(x, x->callers, JOBS_EXACT_MEET);
+    if (status != HTC_OK)
+        return htc__twin_refuse(&x->t, status, "the run could not be made: %s", htc_strerror(status));
+    status = tell_all(x, x->callers, JOBS_EXACT_MEET);
     if (status == HTC_OK)
         status = run_until(x, has_met);
     if (status == HTC_OK)
