@@ -555,7 +555,14 @@ htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
     return s;
 }
 
-/* Of all tasks that are listed; one whose record is damaged counts as ended, for its result says so. */
+/* One whose record is damaged counts as ended: nothing more becomes of it, and its result says so. */
+static int is_open(const json_t *task)
+{
+    const char *state = j_str(task, "state");
+    return strcmp(state, "done") != 0 && strcmp(state, "failed") != 0 && strcmp(state, "cancelled") != 0 && strcmp(state, "unreadable") != 0;
+}
+
+/* Of all tasks that are listed. */
 htc_status count_tasks(cli *c, const selection *sel, uint64_t *count, uint64_t *open)
 {
     json_int_t from = 0;
@@ -570,8 +577,7 @@ htc_status count_tasks(cli *c, const selection *sel, uint64_t *count, uint64_t *
             return s;
         json_array_foreach(json_object_get(answer, "tasks"), i, task)
         {
-            const char *state = j_str(task, "state");
-            *open += strcmp(state, "done") != 0 && strcmp(state, "failed") != 0 && strcmp(state, "cancelled") != 0 && strcmp(state, "unreadable") != 0;
+            *open += is_open(task);
             ++*count;
         }
         next = json_object_get(answer, "next");
@@ -589,8 +595,7 @@ static int first_open(const json_t *answer, json_int_t *index)
     size_t        i;
     json_array_foreach(json_object_get(answer, "tasks"), i, task)
     {
-        const char *state = j_str(task, "state");
-        if (strcmp(state, "done") != 0 && strcmp(state, "failed") != 0 && strcmp(state, "cancelled") != 0) {
+        if (is_open(task)) {
             *index = (json_int_t)j_u64(task, "index");
             return 1;
         }
