@@ -14,7 +14,7 @@ peers=${PEERS:-$source/../shared/peers}
 [ -x /usr/bin/time ] || { echo "SKIP no /usr/bin/time: install time"; exit 77; }
 case $how in
 quick) runs=1 sizes="1024 16384" exact="16 64" ;;
-full) runs=3 sizes="1024 4096 16384 65536" exact="16 64 256" ;;
+full) runs=3 sizes="1024 4096 16384 32768 65536" exact="16 32 64 128 256" ;;
 *) sed -n 's/^# //; 2,9p' "$0"; exit 2 ;;
 esac
 dir=$(mktemp -d)
