@@ -13,6 +13,7 @@ typedef struct instance {
     json_t           *names;      /* by name: the id, for documents that name parents so */
     json_t           *files;      /* by id: the size */
     json_t           *executions; /* by id: what the run recorded; 1.4 has it in the task */
+    const json_t     *recorded;   /* the list of these */
 } instance;
 
 static __attribute__((format(printf, 6, 7))) htc_status
@@ -25,6 +26,19 @@ refuse(const instance *w, htc_status status, size_t i, const char *key, const ch
     va_end(args);
     snprintf(place, sizeof place, "%s[%zu]%s%s", w->path, i, key[0] ? "." : "", key);
     return htc__flow_refuse(w->r, status, 0, place, hint, "%s", text);
+}
+
+/* What the run recorded of task i. */
+static htc_status refuse_run(const instance *w, size_t i, const json_t *execution, const char *key, const char *hint, const char *text)
+{
+    char   place[160];
+    size_t at = 0;
+    if (!w->executions)
+        return refuse(w, HTC_ESCHEMA, i, key, hint, "%s", text);
+    while (at < json_array_size(w->recorded) && json_array_get(w->recorded, at) != execution)
+        at++;
+    snprintf(place, sizeof place, "workflow.execution.tasks[%zu].%s", at, key);
+    return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, place, hint, "%s", text);
 }
 
 static const char *text_at(const json_t *object, const char *key)
@@ -102,6 +116,7 @@ static htc_status index_executions(instance *w, const json_t *executions)
 {
     size_t  i;
     json_t *execution;
+    w->recorded = executions;
     json_array_foreach(executions, i, execution)
     {
         const char *id = text_at(execution, "id");
@@ -186,8 +201,11 @@ static htc_status get_arguments(const instance *w, size_t i, const json_t *execu
         if (!word)
             return HTC_ENOMEM;
         *word = json_string_value(item);
-        if (!*word)
-            return refuse(w, HTC_ESCHEMA, i, "command.arguments", "write texts", "word %zu is no text", k);
+        if (!*word) {
+            char text[40];
+            snprintf(text, sizeof text, "word %zu is no text", k);
+            return refuse_run(w, i, execution, "command.arguments", "write texts", text);
+        }
     }
     return HTC_OK;
 }
@@ -201,11 +219,11 @@ static htc_status get_numbers(const instance *w, size_t i, const json_t *executi
                                         : !run;
     *run_is_known = run != NULL;
     if (ok != 1)
-        return refuse(w, HTC_ESCHEMA, i, "runtimeInSeconds", "a run time is a number of seconds",
-                      ok == 0 ? "the run time is no number, or below 0" : "the run time is too long");
+        return refuse_run(w, i, execution, "runtimeInSeconds", "a run time is a number of seconds",
+                          ok == 0 ? "the run time is no number, or below 0" : "the run time is too long");
     if (cores && !(json_is_number(cores) && json_number_value(cores) >= 1 && json_number_value(cores) <= 1e9))
-        return refuse(w, HTC_ESCHEMA, i, "coreCount", "leave it out if it is not known",
-                      "the cores are no number from 1 on");
+        return refuse_run(w, i, execution, "coreCount", "leave it out if it is not known",
+                          "the cores are no number from 1 on");
     if (cores)
         task->cores = (uint32_t)json_number_value(cores);
     return HTC_OK;

@@ -61,8 +61,14 @@ printf '1 0 0 -1 2 -1 -1 2 -1 -1 1 1 1 1 1 1 -1 -1\n' > "$dir/empty.swf"
 ends 2 jobs --nodes 128 --trace "$dir/empty.swf"
 says "empty.swf: its 1 job cannot be run"
 printf '1 0 0 60 200 -1 -1 8 60 -1 1 3 -1 -1 -1 -1 -1 -1\n' > "$dir/log.swf"
-ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf"
-says "job 0 of the source needs 200 nodes, of which there are 128"
+for engine in scale exact; do
+    ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf" --engine $engine
+    says "log.swf:1: job 1 needs 200 nodes (fields 5 and 8), and there are 128"
+    says "next: raise machine.nodes"
+done
+printf '1 0 0 x\n' > "$dir/empty.swf"
+ends 2 jobs --nodes 128 --trace "$dir/empty.swf"
+says "empty.swf:1"
 echo '2 0 0 x' >> "$dir/log.swf"
 ends 2 jobs --nodes 128 --partition 64 --trace "$dir/log.swf" --per-node 8
 says "log.swf:2"

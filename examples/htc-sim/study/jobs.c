@@ -109,6 +109,8 @@ static htc_status next_of_log(void *ctx, htc_sim_jobs_job *job)
     htc_swf_job of_log;
     uint64_t    nodes;
     htc_status  status = trace_next(&j->log, &of_log, &nodes);
+    if (status == HTC_OK && nodes > j->options.nodes)
+        status = trace_too_large(&j->log, (uint64_t)of_log.number, nodes, j->options.nodes, "raise machine.nodes (--nodes), or say with workload.per_node how many processors a node has");
     if (status != HTC_OK)
         return status;
     job->nodes = (uint32_t)nodes;

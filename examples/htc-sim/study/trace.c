@@ -71,7 +71,7 @@ static htc_status is_empty(trace *t)
 
 htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes)
 {
-    for (;;) {
+    while (!t->error.text[0]) {
         htc_status status = htc_swf_next(t->log, job, &t->error);
         if ((status == HTC_ESCHEMA || status == HTC_ETOOBIG) && t->skip_bad) {
             t->bad++;
@@ -91,6 +91,17 @@ htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes)
         }
         t->skipped++;
     }
+    return t->error.status;
+}
+
+htc_status trace_too_large(trace *t, uint64_t number, uint64_t needs, uint64_t nodes, const char *hint)
+{
+    htc_swf_counts counts = { .size = sizeof counts };
+    (void)htc_swf_count(t->log, &counts);
+    t->error = (htc_error){ .status = HTC_EINPUT, .line = counts.lines < UINT32_MAX ? (uint32_t)counts.lines : 0 };
+    snprintf(t->error.text, sizeof t->error.text, "job %" PRIu64 " needs %" PRIu64 " nodes (fields 5 and 8), and there are %" PRIu64, number, needs, nodes);
+    snprintf(t->error.hint, sizeof t->error.hint, "%s", hint);
+    return HTC_EINPUT;
 }
 
 int trace_failed(const trace *t, htc_error *error)

@@ -24,8 +24,10 @@ typedef struct trace {
 /* Its file and wishes are set. Also to begin again. 1; 0: error says why. */
 int        trace_open(trace *t, htc_error *error);
 void       trace_close(trace *t);
-/* HTC_AGAIN: there are no more; HTC_EINPUT: there was none. */
+/* HTC_AGAIN: there are no more; HTC_EINPUT: there was none; after an error always that. */
 htc_status trace_next(trace *t, htc_swf_job *job, uint64_t *nodes);
+/* The job that was given last needs more nodes than there are. HTC_EINPUT. */
+htc_status trace_too_large(trace *t, uint64_t number, uint64_t needs, uint64_t nodes, const char *hint);
 htc_ns     trace_ns(double seconds); /* 0 of what is not known */
 /* The error with FILE:LINE, or FILE, if there is one: 1. */
 int        trace_failed(const trace *t, htc_error *error);
