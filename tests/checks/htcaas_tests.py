@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """usage: SOURCE=DIR htcaas_tests.py
 doc/testing.md names tests for each row of three tables: those tests exist. In a cell `FILE` is a test, a bench, a check, a fuzzer or an experiment, and `FILE`: `NAME`, ... are
-tests in that file (a Criterion test or a function of that name) or whole words in it. A file of tests is in the list of its folder's meson.build."""
+tests in that file (a Criterion test or a function of that name) or whole words in it. A file of tests is in the list of its folder's meson.build. A failure's row
+is named in one of its tests, by a comment HTCaaS 6: WHAT HAPPENS."""
 import os, re, sys
 
 source = os.environ['SOURCE']
@@ -61,6 +62,12 @@ def look(where, cell):
         wrong.append('%s names no test' % where)
 
 
+def is_named(row):
+    """The comment of a test says which failure it is about."""
+    files = {at for word in re.findall(r'`(test_\w+\.c)`', row[-1]) if (at := find(word))}
+    return any('/* HTCaaS 6: %s. */\nTest(' % row[0] in read(*at) for at in files)
+
+
 text = read('doc/testing.md')
 for heading, most in TABLES.items():
     section = re.search(r'^## %s$(.*?)(?=^## |\Z)' % re.escape(heading), text, re.M | re.S)
@@ -71,6 +78,8 @@ for heading, most in TABLES.items():
         if len(row) != 3 or (most == 31 and row[0] != str(n)):
             wrong.append('"%s": row %d is malformed: %s' % (heading, n, row[0]))
         look('"%s", row %d' % (heading, n), row[-1])
+        if heading == 'HTCaaS: failures' and not is_named(row):
+            wrong.append('"%s", row %d: no test says "HTCaaS 6: %s."' % (heading, n, row[0]))
 print('%d names of tests in files' % named)
 print('\n'.join(wrong))
 sys.exit(1 if wrong else 0)

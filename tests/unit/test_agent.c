@@ -512,6 +512,7 @@ Test(agent, repeats_a_result_until_the_verdict)
            "[1008000] send PULL 3 want 128\n");
 }
 
+/* HTCaaS 6: A task runs beyond its wall-time limit. */
 Test(agent, ends_a_task_at_its_wall_time_limit)
 {
     create_running((htc_agent_options){ 0 }, 1, 3600 * MS);
@@ -891,6 +892,7 @@ Test(agent, retries_only_passing_troubles_of_staging)
            "[1007000] send PULL 2 want 127\n");
 }
 
+/* HTCaaS 6: A task or an agent is suspended, or a task does nothing for `monitor.stall_s`. */
 Test(agent, a_suspended_task_is_ended_to_run_again)
 {
     create_running((htc_agent_options){ 0 }, 1, 0);

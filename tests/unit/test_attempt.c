@@ -473,6 +473,7 @@ Test(attempt, that_was_in_time_and_sends_is_given_back)
 }
 
 /* "Scratch full" of HTCaaS, failure handling: the task is given back at once, and the node is left. */
+/* HTCaaS 6: The scratch directory is full. */
 Test(attempt, a_full_scratch_gives_the_task_back)
 {
     static rig r;

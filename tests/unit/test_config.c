@@ -302,6 +302,7 @@ Test(config, memory_is_what_the_cgroups_leave)
 
 /* --- the state directory --- */
 
+/* HTCaaS 6: A second server is started on one state. */
 Test(state, is_created_opened_locked_and_refused)
 {
     char       base[] = "/tmp/htc-test-state-XXXXXX", dir[200], path[300];

@@ -489,6 +489,7 @@ Test(exec, an_upload_may_come_late)
     drive_close(&d);
 }
 
+/* HTCaaS 6: An input is not there. */
 Test(exec, bad_inputs_are_refused_with_their_path)
 {
     static const struct {

@@ -582,6 +582,7 @@ Test(exec_outputs, wait_for_a_turn)
 }
 
 /* Two of one process are two: a turn belongs to who opened it. */
+/* HTCaaS 6: Many agents write to one storage. */
 Test(exec_outputs, turns_are_as_many_as_there_are)
 {
     char slot[] = "/tmp/htc-turns-XXXXXX/slots/local.0";

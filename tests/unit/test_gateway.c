@@ -52,6 +52,7 @@ Test(gateway, runs_a_job_to_its_end_and_answers_who_waits)
 
 /* ---- fenced attempts ---- */
 
+/* HTCaaS 6: A result comes twice. */
 Test(gateway, counts_a_repeated_result_once_also_after_the_job_has_ended)
 {
     uint32_t    p = operator_peer();
@@ -106,6 +107,7 @@ Test(gateway, finds_a_lost_grant_again_by_the_heartbeat)
     cr_expect(again, "the grant was not sent again");
 }
 
+/* HTCaaS 6: An agent is lost: its node or its network is gone. */
 Test(gateway, ends_a_lease_after_two_heartbeats_without_it_but_not_by_an_old_one)
 {
     uint32_t      p = operator_peer();
@@ -135,6 +137,7 @@ Test(gateway, ends_a_lease_after_two_heartbeats_without_it_but_not_by_an_old_one
 
 /* ---- a gateway that was killed ---- */
 
+/* HTCaaS 6: The server ends or is killed. */
 Test(gateway, goes_on_after_a_kill_where_it_was)
 {
     uint32_t    p = operator_peer();

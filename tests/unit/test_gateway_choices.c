@@ -178,6 +178,7 @@ static node_news fails(nodes *all, const char *node, const char *user, htc_ns no
     return news;
 }
 
+/* HTCaaS 6: Tasks of several users fail on one node. */
 Test(gateway_choices, a_node_that_fails_three_users_is_set_aside_for_ten_minutes)
 {
     nodes     all = { 0 };

@@ -5,6 +5,7 @@ TestSuite(gateway_failures, .init = begin, .fini = end);
 
 /* ---- retries ---- */
 
+/* HTCaaS 6: A task exits with an error, is killed, or goes over a limit. */
 Test(gateway_failures, retries_to_the_limit_and_by_hand_without_turning_the_number_back)
 {
     uint32_t    p = operator_peer();

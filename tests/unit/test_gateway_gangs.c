@@ -187,6 +187,7 @@ Test(gateway_gangs, two_users_on_too_few_cores_both_finish)
 }
 
 /* A member's agent is lost: the gang ends, its task waits again, and another user's task goes on. */
+/* HTCaaS 6: A member of a gang is lost. */
 Test(gateway_gangs, a_lost_member_takes_the_gang_with_it)
 {
     uint32_t p = operator_peer(), leads;

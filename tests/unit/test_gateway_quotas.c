@@ -106,6 +106,7 @@ Test(gateway_quotas, of_processes_bound_what_runs_at_once)
     cr_expect(pull(&agents[0], &at[0]) == HTC_GRANT_TASKS, "one ends, one begins");
 }
 
+/* HTCaaS 6: A user has spent a quota, or a token is unknown. */
 Test(gateway_quotas, of_tasks_bound_what_is_unfinished)
 {
     ok("{\"op\":\"quota\",\"name\":\"ann\",\"tasks\":10}");

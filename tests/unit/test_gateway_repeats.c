@@ -27,6 +27,7 @@ static void submit_three(void)
 
 /* Somebody cancels job 1 after each message that its submission takes. Until it is there there is none; from then on it is cancelled as a whole, and a
  * gateway that is started then knows so. It is the same how often it is cancelled. */
+/* HTCaaS 6: A job is cancelled while it begins, twice, or after its end. */
 Test(gateway_repeats, a_cancel_while_a_job_is_made_is_clean)
 {
     int interrupted = 1, met = 0;

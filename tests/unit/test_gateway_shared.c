@@ -41,6 +41,7 @@ static size_t records_of_jobs(void)
 }
 
 /* The store is full from any of the writes on that a submission takes, of a job and what runs at its end. It is refused, and nothing of it is left. */
+/* HTCaaS 6: The disk of the state is full, or its files are damaged. */
 Test(gateway_shared, a_submission_with_an_end_is_refused_by_a_full_store)
 {
     uint32_t p = over_a_bad_engine();

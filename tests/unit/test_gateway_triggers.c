@@ -252,6 +252,7 @@ static void refuse_launch(const far_host *h, uint64_t id)
 }
 
 /* The third task's agent cannot be launched at its site: when that pauses, the others are as they were; when the pause is over, it is tried again. */
+/* HTCaaS 6: An agent cannot be launched, or the batch system holds it. */
 Test(gateway_triggers, an_agent_cannot_be_launched)
 {
     uint32_t  slots;

@@ -297,6 +297,7 @@ Test(work, tells_no_secret)
     }
 }
 
+/* HTCaaS 6: A document is wrong. */
 Test(work, refuses_with_code_line_element_and_value)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
