@@ -241,9 +241,9 @@ HTC_API htc_status htc_sim_fairshare_run(const htc_env *env, const htc_sim_fairs
 /** What the exact engine has in place of pull_ns and leave_ns; every field's zero is a default. */
 typedef struct htc_sim_fairshare_exact_options {
     size_t   size;      /**< sizeof(htc_sim_fairshare_exact_options) */
-    htc_ns   commit_ns; /**< until what is stored is durable; 0: 2 ms */
-    htc_ns   stage_ns;  /**< what staging takes before and after a task, each; 0: 1 ms */
-    htc_ns   jitter_ns; /**< of a message, drawn, up to this; 0: 20 us */
+    htc_ns   commit_ns; /**< until what is stored is durable, at most an hour; 0: 2 ms */
+    htc_ns   stage_ns;  /**< what staging takes before and after a task, each, at most an hour; 0: 1 ms */
+    htc_ns   jitter_ns; /**< of a message, drawn, up to this, at most an hour; 0: 20 us */
     uint32_t prefetch;  /**< tasks that an agent is given at a time, at most; 0: as many as the gateway likes */
     uint32_t slots;     /**< that one agent fills at most, 1 to 64; 0: 1, as in the model */
 } htc_sim_fairshare_exact_options;
@@ -257,7 +257,9 @@ typedef struct htc_sim_fairshare_exact_options {
 
 /**
  * The same experiment with the real gateway, store and agents, message by message: what htc_sim_fairshare_run is compared with. A task has the same
- * length in both. launch_ns is the time until an agent's process is there; gap_ns is the gateway's; weights are whole numbers.
+ * length in both. launch_ns is the time until an agent's process is there; gap_ns is the gateway's; weights are whole numbers. sample_ns is at least tick_ns, and
+ * the host is looked at with each sample. A run whose tasks wait ends when for long none has ended, and scale.wrong says so: the gateway gives up what takes minutes
+ * to be stored.
  *
  * @param[in]  env      its allocator alone is looked at (NULL: malloc)
  * @param[in]  options  borrowed. Clusters, 4 at most, have cores alone, no others and no checkpoints; direct, records and estimated are 0
@@ -266,9 +268,10 @@ typedef struct htc_sim_fairshare_exact_options {
  *                      what the checks of the system scenario say
  * @param[out] results  n_users of them, caller-allocated; core_s is a sum of samples, of sample_ns or a second. NULL is fine
  * @param[out] error    why; NULL is fine
- * @return HTC_OK, whatever became of the run; HTC_EINVAL; HTC_EUNSUPPORTED: the exact engine has no such thing; HTC_ETOOBIG; HTC_EABI; HTC_ENOMEM
+ * @return HTC_OK, whatever became of the run; HTC_EINVAL; HTC_EUNSUPPORTED: the exact engine has no such thing; HTC_ETOOBIG: also if the
+ *         tasks take more than 400 days of virtual time at best; HTC_EABI; HTC_ENOMEM
  *
- * Cost: some 100 us a task and 2 KiB.   Since: 0.2
+ * Cost: some 100 us a task and 2 KiB, and some 0.3 s an hour of virtual time.   Since: 0.2
  */
 HTC_API htc_status htc_sim_fairshare_exact(const htc_env *env, const htc_sim_fairshare_options *options, const htc_sim_fairshare_exact_options *exact,
                                            htc_sim_fairshare_report *report, htc_sim_fairshare_result *results, htc_error *error);

@@ -472,6 +472,72 @@ static void stop_soon(void *ctx, const htc_scale_progress *p)
     stop = p->done >= 10;
 }
 
+/* Of an exact run that is stopped when it has been sampled often enough. */
+static void count_sample(void *ctx, const htc_sim_fairshare_sample *s)
+{
+    (void)s;
+    stop = ++*(int *)ctx >= 20000;
+}
+
+Test(sim_fairshare, the_exact_twin_goes_on_from_sample_to_sample)
+{
+    htc_sim_fairshare_user    user = { .size = sizeof user };
+    htc_sim_fairshare_job     job = { .size = sizeof job, .tasks = 4 };
+    htc_scale_host            host = { .size = sizeof host, .stop = &stop };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    int                       samples = 0;
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 2, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .sample_ns = 1, .sample = count_sample, .sample_ctx = &samples, .host = &host };
+    stop = 0;
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_OK));
+    cr_expect(!r.interrupted && eq(u64, r.scale.ended, 4) && samples > 10 && eq(str, r.scale.wrong, ""), "%d samples, %s", samples, r.scale.wrong);
+    host.stop_after = r.scale.events / 2;
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_OK));
+    cr_expect(r.interrupted && r.scale.events >= host.stop_after && r.scale.events < 2 * host.stop_after);
+}
+
+/* An agent that takes longer than the gateway waits for one by default comes all the same. */
+Test(sim_fairshare, the_exact_twin_waits_for_slow_agents)
+{
+    htc_sim_fairshare_user    user = { .size = sizeof user };
+    htc_sim_fairshare_job     job = { .size = sizeof job, .tasks = 2, .length.mean_ns = 1e9 };
+    htc_scale_host            host = { .size = sizeof host, .stop_after = 200000 };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 1, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .launch_ns = 1200 * HTC_SECOND, .host = &host };
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_OK));
+    cr_expect(!r.interrupted && eq(u64, r.scale.ended, 2) && eq(u64, r.agents, 1) && eq(str, r.scale.wrong, ""), "%s", r.scale.wrong);
+}
+
+/* Where nothing is stored before it is given up, the run ends and says so. */
+Test(sim_fairshare, the_exact_twin_ends_though_no_task_does)
+{
+    htc_sim_fairshare_user          user = { .size = sizeof user };
+    htc_sim_fairshare_job           job = { .size = sizeof job, .tasks = 1 };
+    htc_scale_host                  host = { .size = sizeof host, .stop_after = 400000 };
+    htc_sim_fairshare_report        r = { .size = sizeof r };
+    htc_sim_fairshare_exact_options slow = { .size = sizeof slow, .commit_ns = 60 * HTC_SECOND };
+    htc_sim_fairshare_options       o = { .size = sizeof o, .cores = 1, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .host = &host };
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, &slow, &r, NULL, NULL), HTC_OK));
+    cr_expect(!r.interrupted && eq(u64, r.scale.ended, 0) && strstr(r.scale.wrong, "none in the last"), "%s", r.scale.wrong);
+    slow.commit_ns = 3601 * HTC_SECOND;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, &slow, &r, NULL, NULL), HTC_EINVAL));
+}
+
+Test(sim_fairshare, the_exact_twin_refuses_what_takes_years)
+{
+    htc_sim_fairshare_user    user = { .size = sizeof user };
+    htc_sim_fairshare_job     job = { .size = sizeof job, .tasks = 100, .length.mean_ns = 3600e12 };
+    htc_scale_host            host = { .size = sizeof host, .stop_after = 1 };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 4, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .host = &host };
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_ETOOBIG), "25000 hours");
+    job.tasks = 38;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_OK), "9500 hours");
+    job = (htc_sim_fairshare_job){ .size = sizeof job, .tasks = 1, .length.mean_ns = 1e18 };
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_ETOOBIG), "one task");
+    job = (htc_sim_fairshare_job){ .size = sizeof job, .tasks = 1, .arrival = HTC_NEVER - 1 };
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_ETOOBIG), "it never comes");
+}
+
 Test(sim_fairshare, the_exact_twin_stops_and_says_what_it_has_not)
 {
     htc_sim_fairshare_user    user = { .size = sizeof user };

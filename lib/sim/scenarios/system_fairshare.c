@@ -9,7 +9,9 @@
 #include "sim/models/fairshare.h"
 #include "sim/scenarios/system_private.h"
 
-#define WORLD_END (UINT64_C(400) * 24 * 3600 * HTC_SECOND) /* nothing takes so long */
+#define WORLD_END (UINT64_C(400) * 24 * 3600 * HTC_SECOND) /* no run takes longer */
+#define HOUR      (3600 * HTC_SECOND)
+#define TIMEOUT   (600 * HTC_SECOND) /* the gateway's launch_timeout_ns */
 
 /* What a job is in the system, and what its tasks' lengths are drawn with. */
 typedef struct exact_job {
@@ -36,6 +38,9 @@ typedef struct exact {
     const char                    **fair_users; /* of static; NULL at the end */
     uint64_t                       *cores;      /* of each user, for a sample */
     size_t                         *arrivals, arrived;
+    uint64_t                        arrived_tasks, moved; /* moved: tasks that had ended when the last one did */
+    htc_ns                          moved_at, patience; /* patience: a task ends within this, or none will */
+    int                             is_stuck;
     uint64_t                        tasks, ended, work_ns, longest, samples;
     htc_ns                          begin, every;
     double                          fairness;
@@ -57,7 +62,9 @@ static htc_status options_of(exact *x, const htc_sim_fairshare_options *in, cons
     x->costs.stage_ns = x->costs.stage_ns ? x->costs.stage_ns : HTC_MS;
     x->costs.jitter_ns = x->costs.jitter_ns ? x->costs.jitter_ns : 20 * HTC_US;
     x->costs.slots = x->costs.slots ? x->costs.slots : 1;
-    x->every = o->sample_ns ? o->sample_ns : HTC_SECOND;
+    if (x->costs.commit_ns > HOUR || x->costs.stage_ns > HOUR || x->costs.jitter_ns > HOUR)
+        return HTC_EINVAL;
+    x->every = !o->sample_ns ? HTC_SECOND : o->sample_ns > o->tick_ns ? o->sample_ns : o->tick_ns;
     if (o->cores > HTC_SIM_FAIRSHARE_EXACT_CORES_MAX || o->n_users > HTC_SIM_FAIRSHARE_EXACT_USERS_MAX || o->n_jobs > HTC_SIM_FAIRSHARE_EXACT_USERS_MAX)
         return HTC_ETOOBIG;
     return o->n_clusters > SYS_SITES_MAX || o->direct || o->records || o->estimated || o->output_ns || o->resume || o->checkpoint || o->weigher || o->next_job ? HTC_EUNSUPPORTED : HTC_OK;
@@ -111,6 +118,28 @@ static void run_task(sys *s, const char *whose, const htc_attempt *a, sys_run *r
         }
 }
 
+/* 1: at best it takes longer than a run may. Else it is known how long to wait for a task at most, with room for waits of the gateway. */
+static int takes_too_long(exact *x)
+{
+    const htc_sim_fairshare_options *o = &x->options;
+    htc_ns                           longest = WORLD_END / o->tick_ns;
+    double                           work = 0;
+    for (size_t j = 0; j < o->n_jobs; j++) {
+        const exact_job *e = &x->job[j];
+        if (e->job.arrival > WORLD_END)
+            return 1;
+        for (uint64_t i = 0; i < e->job.tasks; i++) {
+            htc_ns ticks = htc__scale_drawer_ticks(&e->length, htc__scale_draw(e->stream, i));
+            if (ticks > longest || ticks * o->tick_ns > WORLD_END - e->job.arrival)
+                return 1;
+            work += (double)ticks;
+            x->patience = ticks * o->tick_ns > x->patience ? ticks * o->tick_ns : x->patience;
+        }
+    }
+    x->patience = 2 * (x->patience + (o->launch_ns < WORLD_END ? o->launch_ns : WORLD_END) + 2 * x->costs.stage_ns + 20 * (x->costs.commit_ns + x->costs.jitter_ns)) + HOUR;
+    return o->launch_ns > WORLD_END || work * (double)o->tick_ns / (double)o->cores > (double)WORLD_END;
+}
+
 static htc_status open_world(exact *x)
 {
     static const char *const policies[] = { "eq1", "static", "maxmin", "fcfs" };
@@ -126,7 +155,7 @@ static htc_status open_world(exact *x)
                                            .ctx = x,
                                            .check_every = 50,
                                            .gateway = { .policy = policies[o->policy], .slots_max = x->costs.slots, .prefetch_max = x->costs.prefetch, .min_agents = o->min_agents,
-                                                        .heartbeat_ns = 100 * HTC_SECOND, .lost_after_ns = 300 * HTC_SECOND,
+                                                        .heartbeat_ns = 100 * HTC_SECOND, .lost_after_ns = 300 * HTC_SECOND, .launch_timeout_ns = TIMEOUT + o->launch_ns,
                                                         .weight_profiled = o->gamma != 0, .gamma = o->gamma,
                                                         .fair_users = o->policy == HTC_ALLOT_STATIC ? x->fair_users : NULL } };
     for (size_t k = 0; k < o->n_clusters; k++)
@@ -198,6 +227,8 @@ static void submit_due(exact *x)
         if (j->job.arrival > at)
             return;
         snprintf(name, sizeof name, "%zu", x->arrivals[x->arrived]);
+        x->arrived_tasks += j->job.tasks;
+        x->moved_at = at;
         j->made = htc__sys_submit(x->s, x->user[j->job.user].name, name, j->job.tasks);
     }
 }
@@ -208,6 +239,24 @@ static void tell_progress(const exact *x)
     if (h && h->progress)
         h->progress(h->ctx, &(htc_scale_progress){ .size = sizeof(htc_scale_progress), .done = x->s->committed, .total = x->tasks, .events = htc_sim_events(x->s->w),
                                                    .at = htc_sim_now(x->s->w) - x->begin });
+}
+
+/* Tasks wait, and for long none has ended: then none will. */
+static int is_stuck(exact *x)
+{
+    htc_ns at = htc_sim_now(x->s->w) - x->begin;
+    if (x->s->committed != x->moved || x->s->committed == x->arrived_tasks) {
+        x->moved = x->s->committed;
+        x->moved_at = at;
+    }
+    x->is_stuck = at - x->moved_at > x->patience;
+    return x->is_stuck;
+}
+
+static int is_stopped(const exact *x)
+{
+    const htc_scale_host *h = x->options.host;
+    return h && ((h->stop && *h->stop) || (h->stop_after && htc_sim_events(x->s->w) >= h->stop_after));
 }
 
 /* A step is the time until the next sample or arrival. 1: it has ended; 0: the host has stopped it. */
@@ -222,9 +271,9 @@ static int run_world(exact *x)
         htc__sys_run_until(x->s, x->begin + sample);
         take_sample(x);
         tell_progress(x);
-        if (htc_sim_failure(x->s->w) || x->s->no_memory || (x->arrived == o->n_jobs && htc__sys_all_finished(x->s)))
+        if (htc_sim_failure(x->s->w) || x->s->no_memory || (x->arrived == o->n_jobs && htc__sys_all_finished(x->s)) || is_stuck(x))
             return 1;
-        if (o->host && o->host->stop && *o->host->stop)
+        if (is_stopped(x))
             return 0;
     }
     return 1;
@@ -277,7 +326,7 @@ static void tell(const exact *x, htc_sim_fairshare_report *r)
         r->response_s += x->user[u].response_s;
     }
     s->finished = !r->interrupted;
-    s->events = htc_sim_events(x->s->w);
+    s->events = s->events_here = htc_sim_events(x->s->w);
     s->submitted = x->tasks;
     s->ended = x->ended;
     s->hash = htc_sim_hash(x->s->w);
@@ -295,8 +344,10 @@ static void tell(const exact *x, htc_sim_fairshare_report *r)
     r->fairness = x->samples ? x->fairness / (double)x->samples : 1;
     if (wrong)
         snprintf(s->wrong, sizeof s->wrong, "%s", wrong);
+    else if (x->is_stuck)
+        snprintf(s->wrong, sizeof s->wrong, "%" PRIu64 " of %" PRIu64 " tasks have ended, and none in the last %.0f s: are costs too high?", x->ended, x->tasks, (double)x->patience / 1e9);
     else if (!r->interrupted && x->ended != x->tasks)
-        snprintf(s->wrong, sizeof s->wrong, "%" PRIu64 " of %" PRIu64 " tasks have ended", x->ended, x->tasks);
+        snprintf(s->wrong, sizeof s->wrong, "%" PRIu64 " of %" PRIu64 " tasks have ended, after %.0f s", x->ended, x->tasks, (double)s->span / 1e9);
 }
 
 /* ---- all ---- */
@@ -321,6 +372,8 @@ static htc_status open_exact(exact *x)
     htc_status status = take_workload(x);
     if (status != HTC_OK)
         return status;
+    if (takes_too_long(x))
+        return HTC_ETOOBIG;
     htc__order_sort(x->arrivals, o->n_jobs, before_arrival, x->job);
     for (size_t u = 0; u < o->n_users; u++)
         fixed += htc__fair_user_at(o, u).fixed;
@@ -345,7 +398,7 @@ static void close_exact(exact *x)
 static const char *why(htc_status status)
 {
     return status == HTC_EUNSUPPORTED ? "the exact engine has up to four clusters of equal cores, whole weights, agents and the real store, and nothing else" :
-           status == HTC_ETOOBIG      ? "the exact engine runs at most 16384 cores, 1024 users, 1024 jobs and 10 million tasks" :
+           status == HTC_ETOOBIG      ? "the exact engine runs at most 16384 cores, 1024 users, 1024 jobs, 10 million tasks, and 400 days of virtual time" :
            status == HTC_ENOMEM       ? "no memory for the system" :
                                         "the options of the run are out of range";
 }
