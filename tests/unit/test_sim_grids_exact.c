@@ -76,6 +76,23 @@ static void runs(one_run *x)
     }
 }
 
+/* What would be after the end of all time is not taken for something before it. */
+Test(sim_grids_exact, times_do_not_wrap)
+{
+    one_run x;
+    two_levels(&x);
+    x.grid[0].outage_gap_ns = 1;
+    x.grid[0].outage_ns = HTC_NEVER;
+    x.hierarchy_queue[0].policies = HTC_HIERARCHY_NO_POLICY;
+    job_at(&x, 10 * S, 5);
+    cr_expect(eq(int, run(&x), HTC_ETOOBIG) && strstr(x.e.text, "an outage of grid 0"), "%s", x.e.text);
+    two_levels(&x);
+    x.o.system = HTC_SIM_GRIDS_FCFS; /* no queue has limits */
+    for (uint32_t i = 0; i < 20; i++)
+        job_at(&x, 0, 4e9);
+    cr_expect(eq(int, run(&x), HTC_ETOOBIG) && strstr(x.e.text, "a task of grid"), "%s %s", x.e.text, x.r.scale.wrong);
+}
+
 /* A task of 5 s that the grid takes 2 s to start: its start and its end are known a message later. */
 Test(sim_grids_exact, a_task_is_known_to_have_ended_when_the_message_comes)
 {

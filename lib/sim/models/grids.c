@@ -358,7 +358,8 @@ uint64_t htc__grids_next_outage(const grids *m, uint32_t grid)
     grids_grid *g = &m->grid[grid];
     uint64_t    stream = htc__scale_stream(m->options.seed, STREAM_GRIDS + 2 * grid + 1);
     uint64_t    gap = htc__scale_drawer_ticks(&g->outage_gap, htc__scale_draw(stream, g->outages++));
-    return (g->down ? g->outage : gap) + 1;
+    uint64_t    span = g->down ? g->outage : gap;
+    return span + (span < UINT64_MAX);
 }
 
 static void grid_event(grids *m, uint32_t grid)

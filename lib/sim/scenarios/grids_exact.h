@@ -119,6 +119,10 @@ static inline htc_ns htc__grids_moment(const grids_exact *x, htc_ns at) /* on th
 {
     return at < HTC_NEVER - x->t.begin ? x->t.begin + at : HTC_NEVER;
 }
+static inline htc_ns htc__grids_after(htc_ns at, htc_ns span) /* HTC_NEVER: there is no such time */
+{
+    return span < HTC_NEVER - at ? at + span : HTC_NEVER;
+}
 static inline int htc__grids_good(const grids_exact *x)
 {
     return htc__twin_is_good(&x->t) && !x->wrong[0];

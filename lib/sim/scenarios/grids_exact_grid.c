@@ -61,7 +61,9 @@ static void leave_queue(exact_grid *g, uint32_t slot)
 
 static void due_at(exact_grid *g, uint32_t slot, htc_ns at)
 {
-    if (htc__due_set(&g->due, slot, at) != HTC_OK)
+    if (at == HTC_NEVER)
+        htc__twin_fail(&g->x->t, HTC_ETOOBIG, "a task of grid %u would run to the end of all time", g->number);
+    else if (htc__due_set(&g->due, slot, at) != HTC_OK)
         htc__twin_fail(&g->x->t, HTC_ENOMEM, "no memory for the tasks of a grid");
 }
 
@@ -74,7 +76,7 @@ static void take_cpu(exact_grid *g, uint32_t slot)
     g->used++;
     t->state = EXACT_STARTS;
     t->got = htc__twin_now(&g->x->t);
-    t->begin = t->got + d.latency;
+    t->begin = htc__grids_after(t->got, d.latency);
     t->length = d.length;
     t->evicted = d.evicted;
     due_at(g, slot, t->begin);
@@ -118,7 +120,7 @@ static htc_status happens(exact_grid *g, htc_output *out, uint32_t slot)
     exact_task *t = &g->task[slot];
     if (t->state == EXACT_STARTS) {
         t->state = EXACT_RUNS;
-        due_at(g, slot, t->begin + t->length);
+        due_at(g, slot, htc__grids_after(t->begin, t->length));
         return say_of(g, out, GRIDS_SAY_STARTED, slot, 0);
     }
     if (t->evicted)
@@ -135,7 +137,7 @@ static htc_status varies(exact_grid *g, htc_output *out)
 {
     uint64_t before = table(g)->ours;
     htc__grids_next_ours(&g->x->m, g->number);
-    g->varies_at += table(g)->step;
+    g->varies_at = htc__grids_after(g->varies_at, table(g)->step);
     return table(g)->ours != before ? say_cpus(g, out) : HTC_OK;
 }
 
@@ -144,7 +146,9 @@ static htc_status goes_down_or_up(exact_grid *g, htc_output *out)
     grids_grid *k = table(g);
     htc_status  status = HTC_OK;
     k->down = !k->down;
-    g->outage_at += htc__grids_next_outage(&g->x->m, g->number);
+    g->outage_at = htc__grids_after(g->outage_at, htc__grids_next_outage(&g->x->m, g->number));
+    if (k->down && g->outage_at == HTC_NEVER)
+        htc__twin_fail(&g->x->t, HTC_ETOOBIG, "an outage of grid %u would last to the end of all time", g->number);
     for (uint32_t slot = 0; k->down && slot < g->tasks_cap && status == HTC_OK; slot++)
         if (g->task[slot].state != EXACT_NONE)
             status = lose(g, out, slot);
