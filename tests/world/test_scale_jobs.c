@@ -341,6 +341,12 @@ static void refuses(void)
     REFUSED(x.size = 0, HTC_EINVAL);
 #undef REFUSED
     o = good;
+    o.nodes = 64; /* who make their connections all at once */
+    o.partition = o.nodes_max = 1;
+    o.jobs = 64;
+    o.store_ns = 60 * HTC_SECOND;
+    expect(htc_sim_jobs_exact(NULL, &o, NULL, &r, &e) == HTC_OK && r.granted == 64 && !r.scale.wrong[0], "a slow store is not reached: %s %s", e.text, r.scale.wrong);
+    o = good;
     o.jobs = 1000000;
     o.host = &host;
     expect(htc_sim_jobs_exact(NULL, &o, NULL, &r, NULL) == HTC_OK && r.interrupted && r.granted > 0 && r.granted < o.jobs && !r.scale.wrong[0] && !r.scale.finished, "it does not stop");

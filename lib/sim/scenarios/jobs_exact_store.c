@@ -7,7 +7,7 @@
 #include "core/wire.h"
 #include "sim/scenarios/jobs_exact.h"
 
-#define PATIENCE (UINT64_C(3600) * HTC_SECOND) /* nothing is lost, so nothing is said again */
+#define PATIENCE (UINT64_C(100000) * 3600 * HTC_SECOND) /* nothing is lost, so nothing is said again, however long requests wait for each other */
 
 /* ---- members ---- */
 
@@ -26,7 +26,7 @@ static int is_request(const htc_input *in)
     return type == HTC_WIRE_KV_REQUEST;
 }
 
-/* What the server says: an answer leaves when the request is served, until when it is an event on its way. */
+/* What the server says: an answer leaves when the request is served, until when it is an event on its way. Before time counts that takes none. */
 static htc_status hand_on(jobs_exact_member *m, const htc_effect *e, int served, htc_ns now, htc_output *out)
 {
     if (e->kind != HTC_OUT_MESSAGE)
@@ -42,7 +42,7 @@ static htc_status step_member(void *self, const htc_input *in, htc_output *out)
     if (in->kind == HTC_IN_EVENT)
         return say(m->x, out, in->op, in->body);
     m->x->received += in->kind == HTC_IN_MESSAGE;
-    if (asked)
+    if (asked && m->x->t.begin != HTC_NEVER)
         m->serves = (m->serves > in->now ? m->serves : in->now) + m->x->m.options.store_ns;
     htc_output_clear(m->inner);
     htc_status status = m->ops->step(m->server, in, m->inner);
