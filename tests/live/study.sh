@@ -170,7 +170,7 @@ printf '[workload]\nlength = lognormal 5s\nusers = 3\n' | refused 'workload.leng
 command=run
 printf '[sim]\nmodel = nosuch\n' | refused 'sim.model cannot be "nosuch"' "models are fairshare"
 printf '[sim]\nseed = 2\n' | refused "bad.ini: it does not name a model" "write model = NAME below [sim]; models are fairshare"
-printf '[sim]\nmodel = jobs\n[mach\033ine]\n' | refused "bad.ini:3: there is no section [mach?ine]" "sections are [sim], [machine], [control], [cost], [workload]"
+printf '[sim]\nmodel = jobs\n[mach\033ine]\n' | refused "bad.ini:3: there is no section [mach?ine]" "sections are [sim], [exact], [machine], [control], [cost], [workload]"
 command=fairshare
 head -c 300 /dev/zero | tr '\0' x | refused "bad.ini:1: the line is too long" "give its values"
 printf '[workload]\nusers = 3\n[fair]\npolicy = static\n[cluster]\ncores = 2\n' | refused "bad.ini: 2 cores cannot be split among 3 users" "change its settings"
