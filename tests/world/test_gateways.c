@@ -12,7 +12,7 @@
 /* Seeds of one server, and of three members, which take three times as long. */
 static const struct {
     uint32_t members, seeds, full, light;
-} worlds[] = { { 1, 500, 20000, 60 }, { 3, 60, 6000, 10 } };
+} worlds[] = { { 1, 200, 20000, 60 }, { 3, 24, 6000, 10 } };
 #define SEEDS_BROKEN 20000
 
 static uint32_t members; /* of the store; 1: it is one server */
