@@ -115,7 +115,7 @@ static void add(figures *f, const htc_sim_jobs_report *r, uint64_t seeds)
 /* The means of several seeds: a message's time decides who takes a node, and from then on two runs go their own ways. */
 static void beside(const trial *t)
 {
-    uint64_t seeds = is_light() ? 5 : 10, jobs = is_light() ? 800 : 1500;
+    uint64_t seeds = is_light() ? 3 : 10, jobs = is_light() ? 500 : 1500;
     figures  twin = { 0 }, ours = { 0 };
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         htc_sim_jobs_options o = options_of(t, seed, jobs);
@@ -269,7 +269,7 @@ static htc_sim_jobs_options draw(uint64_t seed, htc_sim_jobs_job *list, htc_ns *
 /* What a run checks after each step and in the end holds, and it does what it is given. Jobs that want most of the machine may keep each other waiting for long. */
 static void holds_in_drawn_runs(void)
 {
-    uint64_t runs = is_light() ? 300 : 3000, ended = 0;
+    uint64_t runs = is_light() ? 60 : getenv("HTC_TEST_FULL") ? 3000 : 500, ended = 0;
     for (uint64_t seed = 1; seed <= runs; seed++) {
         htc_sim_jobs_job           list[DRAWN_JOBS];
         htc_sim_jobs_exact_options x = { .size = sizeof x };
