@@ -74,6 +74,15 @@ class Client:
         return self.reply()
 
 
+def killed_after(seconds, p):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(seconds)
+        os.kill(p.pid, signal.SIGKILL)
+        os._exit(0)
+    return pid
+
+
 def kills(rounds, *options):
     """Counters of many connections: what was answered is the least, what was asked the most that may be there."""
     state, count = f"{place}/kills{len(options)}", 16
@@ -86,12 +95,12 @@ def kills(rounds, *options):
             check(low[k] <= n <= high[k], "what was acknowledged is there", i, k, low[k], n, high[k])
             low[k] = high[k] = n
         clients = [Client(p.port) for _ in range(count)]
-        pid = os.fork()
-        if pid == 0:
-            time.sleep(rng.random() * 0.3)
-            os.kill(p.pid, signal.SIGKILL)
-            os._exit(0)
+        # Drawn here: what a child draws from its copy is the same in every round. The first one dies after its first answers, so that
+        # something is there to be lost, the others at any time.
+        delay, pid = rng.random() * 0.3, 0
         try:
+            if i:
+                pid = killed_after(delay, p)
             while True:
                 for k, x in enumerate(clients):
                     depth = 1 + k % 4
@@ -103,9 +112,11 @@ def kills(rounds, *options):
                         check(isinstance(n, int), "an answer", n)
                         low[k] = n
                     check(x.reply() == "OK", "a value is set")
+                pid = pid or killed_after(delay, p)
         except (ConnectionError, OSError):
             pass
-        os.waitpid(pid, 0)
+        if pid:
+            os.waitpid(pid, 0)
         # Answers that were on their way when it died count as well.
         for k, x in enumerate(clients):
             try:
