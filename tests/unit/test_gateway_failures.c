@@ -433,3 +433,20 @@ Test(gateway_failures, lists_the_tasks_beside_a_damaged_record)
     cr_expect(eq(sz, listed_as(p, "cancelled"), 976));
     cr_expect(eq(sz, listed_as(p, "unreadable"), 1024));
 }
+
+/* The same of a record that the store reads, and that makes no sense: the gateway does not end with it, and nothing of it stays. */
+Test(gateway_failures, lists_the_tasks_beside_a_record_without_sense)
+{
+    uint32_t p = operator_peer();
+    submit(p, "olga", SWEEP(2000));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":\"1.0-1999\"}"));
+    cut_short = "c/0000000000000001/0000000000000000";
+    p = over_a_bad_engine();
+    for (int i = 0; i < 2; i++) {
+        cr_expect(eq(sz, listed_as(p, "cancelled"), 976));
+        cr_expect(eq(sz, listed_as(p, "unreadable"), 1024));
+    }
+    json_decref(rig_ask(&r, p, "{\"op\":\"retry\",\"id\":\"1.3\"}")); /* it stays as it is */
+    cut_short = NULL;
+    cr_expect(eq(sz, listed_as(p, "cancelled"), 2000));
+}

@@ -324,6 +324,19 @@ void htc__gw_chunk_ahead(htc_gateway *gw, chunk *c, int on)
 
 static void low_advance(htc_gateway *gw, job *j);
 
+static void chunk_drop(htc_gateway *gw, chunk *c)
+{
+    job *j = c->job;
+    HASH_DEL(j->chunks, c);
+    assert(j->chunks_open > 0 || c->ahead);
+    j->chunks_open -= !c->ahead;
+    assert(j->chunks_ahead >= c->ahead);
+    j->chunks_ahead -= c->ahead;
+    chunk_free(gw, c);
+    if (j->open)
+        htc__gw_job_touch(gw, j);
+}
+
 void htc__gw_chunk_settle(htc_gateway *gw, chunk *c)
 {
     job *j = c->job;
@@ -335,14 +348,7 @@ void htc__gw_chunk_settle(htc_gateway *gw, chunk *c)
         if (c->index * CHUNK_TASKS + c->n > j->next)
             return;
     }
-    HASH_DEL(j->chunks, c);
-    assert(j->chunks_open > 0 || c->ahead);
-    j->chunks_open -= !c->ahead;
-    assert(j->chunks_ahead >= c->ahead);
-    j->chunks_ahead -= c->ahead;
-    chunk_free(gw, c);
-    if (j->open)
-        htc__gw_job_touch(gw, j);
+    chunk_drop(gw, c);
 }
 
 #define ORDER_LOOKS 1024 /* at tasks that come back first */
@@ -652,8 +658,10 @@ static void chunk_given(htc_gateway *gw, const loading *l, const htc_kv_result *
             c->open = 0;
             for (uint32_t i = 0; i < c->n; i++)
                 c->open += !terminal(c->tasks[i].state);
-            if (status != HTC_OK)
-                htc_runtime_break(gw->runtime, status, "reading a chunk record");
+        }
+        if (c && status != HTC_OK) { /* as one that the store cannot read */
+            chunk_drop(gw, c);
+            c = NULL;
         }
     } else if (!c && r->status != HTC_ENOTFOUND) {
         status = r->status;
