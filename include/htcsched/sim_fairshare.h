@@ -269,7 +269,7 @@ typedef struct htc_sim_fairshare_exact_options {
  * @param[out] results  n_users of them, caller-allocated; core_s is a sum of samples, of sample_ns or a second. NULL is fine
  * @param[out] error    why; NULL is fine
  * @return HTC_OK, whatever became of the run; HTC_EINVAL; HTC_EUNSUPPORTED: the exact engine has no such thing; HTC_ETOOBIG: also if the
- *         tasks take more than 400 days of virtual time at best; HTC_EABI; HTC_ENOMEM
+ *         tasks take more than 400 days of virtual time at best, or the run needs more memory than host.memory_max; HTC_EABI; HTC_ENOMEM
  *
  * Cost: some 100 us a task and 2 KiB, and some 0.3 s an hour of virtual time.   Since: 0.2
  */

@@ -522,6 +522,26 @@ Test(sim_fairshare, the_exact_twin_ends_though_no_task_does)
     cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, &slow, &r, NULL, NULL), HTC_EINVAL));
 }
 
+/* What may not have the memory that it needs ends with that as its reason, at whatever allocation. */
+Test(sim_fairshare, the_exact_twin_has_the_memory_that_it_may_have)
+{
+    htc_sim_fairshare_user    user = { .size = sizeof user };
+    htc_sim_fairshare_job     job = { .size = sizeof job, .tasks = 2000 };
+    htc_scale_host            host = { .size = sizeof host };
+    htc_sim_fairshare_report  r = { .size = sizeof r };
+    htc_sim_fairshare_options o = { .size = sizeof o, .cores = 4, .users = &user, .n_users = 1, .jobs = &job, .n_jobs = 1, .host = &host };
+    cr_assert(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_OK));
+    uint64_t most = r.memory;
+    cr_expect(most > 1 << 20 && eq(u64, r.scale.memory, most) && eq(u64, r.scale.ended_here, 2000), "%llu bytes", (unsigned long long)most);
+    host.memory_max = most;
+    cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, NULL), HTC_OK) && eq(str, r.scale.wrong, ""));
+    for (int i = 0; i < 16; i++) {
+        htc_error why = { 0 };
+        host.memory_max = 1 + most / 16 * (uint64_t)i;
+        cr_expect(eq(int, htc_sim_fairshare_exact(NULL, &o, NULL, &r, NULL, &why), HTC_ETOOBIG) && strstr(why.text, "MiB of memory"), "%d/16: %s", i, why.text);
+    }
+}
+
 Test(sim_fairshare, the_exact_twin_refuses_what_takes_years)
 {
     htc_sim_fairshare_user    user = { .size = sizeof user };

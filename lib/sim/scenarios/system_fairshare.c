@@ -7,6 +7,7 @@
 #include "htcsched/sim_fairshare.h"
 #include "roles/gateway/gateway.h"
 #include "sim/models/fairshare.h"
+#include "sim/scenarios/counted.h"
 #include "sim/scenarios/system_private.h"
 
 #define WORLD_END (UINT64_C(400) * 24 * 3600 * HTC_SECOND) /* no run takes longer */
@@ -30,7 +31,8 @@ typedef struct exact_user {
 } exact_user;
 
 typedef struct exact {
-    htc_env                         env;
+    counted                         memory;
+    htc_scale_host                  host;
     htc_sim_fairshare_options       options;
     htc_sim_fairshare_exact_options costs;
     exact_job                      *job;
@@ -56,6 +58,9 @@ static htc_status options_of(exact *x, const htc_sim_fairshare_options *in, cons
     x->costs = (htc_sim_fairshare_exact_options){ .size = sizeof x->costs };
     if (status == HTC_OK && costs)
         status = htc__options_copy(&x->costs, sizeof x->costs, costs, costs->size, sizeof x->costs);
+    x->host = (htc_scale_host){ .size = sizeof x->host };
+    if (status == HTC_OK && o->host)
+        status = htc__options_copy(&x->host, sizeof x->host, o->host, o->host->size, sizeof(size_t));
     if (status != HTC_OK)
         return status;
     x->costs.commit_ns = x->costs.commit_ns ? x->costs.commit_ns : 2 * HTC_MS;
@@ -160,7 +165,7 @@ static htc_status open_world(exact *x)
                                                         .fair_users = o->policy == HTC_ALLOT_STATIC ? x->fair_users : NULL } };
     for (size_t k = 0; k < o->n_clusters; k++)
         w.sites[k] = (htc_site_options){ .size = sizeof(htc_site_options), .name = names[k], .cores = (uint32_t)htc__fair_cluster_at(o, k).cores };
-    htc_status status = htc__sys_open(&x->env, &w, &x->s);
+    htc_status status = htc__sys_open(&x->memory.env, &w, &x->s);
     if (status != HTC_OK)
         return status;
     for (size_t u = 0; u < o->n_users; u++)
@@ -235,8 +240,8 @@ static void submit_due(exact *x)
 
 static void tell_progress(const exact *x)
 {
-    const htc_scale_host *h = x->options.host;
-    if (h && h->progress)
+    const htc_scale_host *h = &x->host;
+    if (h->progress)
         h->progress(h->ctx, &(htc_scale_progress){ .size = sizeof(htc_scale_progress), .done = x->s->committed, .total = x->tasks, .events = htc_sim_events(x->s->w),
                                                    .at = htc_sim_now(x->s->w) - x->begin });
 }
@@ -255,8 +260,8 @@ static int is_stuck(exact *x)
 
 static int is_stopped(const exact *x)
 {
-    const htc_scale_host *h = x->options.host;
-    return h && ((h->stop && *h->stop) || (h->stop_after && htc_sim_events(x->s->w) >= h->stop_after));
+    const htc_scale_host *h = &x->host;
+    return (h->stop && *h->stop) || (h->stop_after && htc_sim_events(x->s->w) >= h->stop_after);
 }
 
 /* A step is the time until the next sample or arrival. 1: it has ended; 0: the host has stopped it. */
@@ -271,7 +276,7 @@ static int run_world(exact *x)
         htc__sys_run_until(x->s, x->begin + sample);
         take_sample(x);
         tell_progress(x);
-        if (htc_sim_failure(x->s->w) || x->s->no_memory || (x->arrived == o->n_jobs && htc__sys_all_finished(x->s)) || is_stuck(x))
+        if (htc_sim_failure(x->s->w) || x->s->no_memory || x->memory.too_big || (x->arrived == o->n_jobs && htc__sys_all_finished(x->s)) || is_stuck(x))
             return 1;
         if (is_stopped(x))
             return 0;
@@ -328,8 +333,9 @@ static void tell(const exact *x, htc_sim_fairshare_report *r)
     s->finished = !r->interrupted;
     s->events = s->events_here = htc_sim_events(x->s->w);
     s->submitted = x->tasks;
-    s->ended = x->ended;
+    s->ended = s->ended_here = x->ended;
     s->hash = htc_sim_hash(x->s->w);
+    s->memory = r->memory = x->memory.peak;
     s->span = htc_sim_now(x->s->w) - x->begin;
     s->makespan = last > first ? last - first : 0;
     s->longest = x->longest;
@@ -362,11 +368,11 @@ static htc_status open_exact(exact *x)
 {
     const htc_sim_fairshare_options *o = &x->options;
     uint64_t                         fixed = 0, shares = 0;
-    x->job = htc__alloc(&x->env, o->n_jobs * sizeof *x->job);
-    x->user = htc__alloc(&x->env, o->n_users * sizeof *x->user);
-    x->cores = htc__alloc(&x->env, o->n_users * sizeof *x->cores);
-    x->arrivals = htc__alloc(&x->env, o->n_jobs * sizeof *x->arrivals);
-    x->fair_users = htc__alloc(&x->env, (o->n_users + 1) * sizeof *x->fair_users);
+    x->job = htc__alloc(&x->memory.env, o->n_jobs * sizeof *x->job);
+    x->user = htc__alloc(&x->memory.env, o->n_users * sizeof *x->user);
+    x->cores = htc__alloc(&x->memory.env, o->n_users * sizeof *x->cores);
+    x->arrivals = htc__alloc(&x->memory.env, o->n_jobs * sizeof *x->arrivals);
+    x->fair_users = htc__alloc(&x->memory.env, (o->n_users + 1) * sizeof *x->fair_users);
     if (!x->job || !x->user || !x->cores || !x->arrivals || !x->fair_users)
         return HTC_ENOMEM;
     htc_status status = take_workload(x);
@@ -388,19 +394,21 @@ static void close_exact(exact *x)
     const htc_sim_fairshare_options *o = &x->options;
     if (x->s)
         htc__sys_close(x->s);
-    htc__free(&x->env, x->job, o->n_jobs * sizeof *x->job);
-    htc__free(&x->env, x->user, o->n_users * sizeof *x->user);
-    htc__free(&x->env, x->cores, o->n_users * sizeof *x->cores);
-    htc__free(&x->env, x->arrivals, o->n_jobs * sizeof *x->arrivals);
-    htc__free(&x->env, x->fair_users, (o->n_users + 1) * sizeof *x->fair_users);
+    htc__free(&x->memory.env, x->job, o->n_jobs * sizeof *x->job);
+    htc__free(&x->memory.env, x->user, o->n_users * sizeof *x->user);
+    htc__free(&x->memory.env, x->cores, o->n_users * sizeof *x->cores);
+    htc__free(&x->memory.env, x->arrivals, o->n_jobs * sizeof *x->arrivals);
+    htc__free(&x->memory.env, x->fair_users, (o->n_users + 1) * sizeof *x->fair_users);
 }
 
-static const char *why(htc_status status)
+static htc_status say_why(const exact *x, htc_status status, htc_error *error)
 {
-    return status == HTC_EUNSUPPORTED ? "the exact engine has up to four clusters of equal cores, whole weights, agents and the real store, and nothing else" :
+    if (x->memory.too_big)
+        return htc__error(error, HTC_ETOOBIG, "the run needs more than the %" PRIu64 " MiB of memory that are allowed", x->host.memory_max >> 20);
+    return htc__error(error, status, "%s", status == HTC_EUNSUPPORTED ? "the exact engine has up to four clusters of equal cores, whole weights, agents and the real store, and nothing else" :
            status == HTC_ETOOBIG      ? "the exact engine runs at most 16384 cores, 1024 users, 1024 jobs, 10 million tasks, and 400 days of virtual time" :
            status == HTC_ENOMEM       ? "no memory for the system" :
-                                        "the options of the run are out of range";
+                                        "the options of the run are out of range");
 }
 
 htc_status htc_sim_fairshare_exact(const htc_env *env, const htc_sim_fairshare_options *options, const htc_sim_fairshare_exact_options *exact_options,
@@ -412,18 +420,17 @@ htc_status htc_sim_fairshare_exact(const htc_env *env, const htc_sim_fairshare_o
     if (status == HTC_OK)
         status = htc__fair_check(&x.options, error);
     else
-        htc__error(error, status, "%s", why(status));
+        (void)say_why(&x, status, error);
     if (status != HTC_OK)
         return status;
-    if (env)
-        x.env = *env;
+    htc__counted_open(&x.memory, env, x.host.memory_max);
     status = open_exact(&x);
     if (status == HTC_OK) {
         r.interrupted = !run_world(&x);
-        status = x.s->no_memory || htc_sim_status(x.s->w) == HTC_ENOMEM ? HTC_ENOMEM : HTC_OK;
+        status = x.s->no_memory || x.memory.too_big || htc_sim_status(x.s->w) == HTC_ENOMEM ? HTC_ENOMEM : HTC_OK;
     }
     if (status != HTC_OK) {
-        htc__error(error, status, "%s", why(status));
+        status = say_why(&x, status, error);
     } else {
         gather(&x, results);
         tell(&x, &r);
