@@ -68,7 +68,7 @@ typedef struct htc_gateway_host_options {
     uint32_t    durable;    /**< 1: uploads are synced */
     uint64_t    blob_bytes_max; /**< of one upload; 0: 2^40 */
     uint32_t    apart;      /**< htc_apart: HTC_APART_UID lets agents of other uids pass to slots, uploads and outputs */
-    uint64_t    uploads_max; /**< data.uploads_max: bytes that unfinished uploads may come to, as announced; 0: 64 GiB */
+    uint64_t    uploads_max; /**< data.uploads_max: bytes that unfinished uploads may come to, as announced, those of one user half of it at most; 0: 64 GiB */
     const char *const *agent_args; /**< more words for the program, behind the others, at most HTC_GATEWAY_HOST_ARGS_MAX; NULL at the end; kept.
                                         NULL: none. Since: 0.2 */
     htc_gateway_host_batch *batch; /**< agents are jobs of this batch system instead of processes of this machine: each is an element of an array job

@@ -21,7 +21,7 @@
 #include "net/gateway/gateway_private.h"
 #include "roles/runtime/agent_wire.h"
 
-#define CALLS_MAX 128
+#define CALLS_MAX 640
 
 typedef struct play play;
 
@@ -270,14 +270,19 @@ Test(gateway_host, only_agents_are_killed_and_watched)
     htc__remove_tree(p.dir);
 }
 
-static void piece(play *p, const uint8_t hash[32], uint64_t size, uint64_t at, const char *text)
+static void piece_of(play *p, const char *user, const uint8_t hash[32], uint64_t size, uint64_t at, const char *text)
 {
     htc_buf *b = add(p, HTC_CALL_BLOB_WRITE);
-    htc_put_str(b, "ann");
+    htc_put_str(b, user);
     htc_put_raw(b, (htc_bytes){ hash, 32 });
     htc_put_u64(b, size);
     htc_put_u64(b, at);
     htc_put_str(b, text);
+}
+
+static void piece(play *p, const uint8_t hash[32], uint64_t size, uint64_t at, const char *text)
+{
+    piece_of(p, "ann", hash, size, at, text);
 }
 
 Test(gateway_host, uploads_are_kept_only_with_their_hash)
@@ -425,32 +430,69 @@ Test(gateway_host, what_a_sweep_has_left_is_found_at_a_start_and_notes_go_with_w
     htc__remove_tree(p.dir);
 }
 
-/* 10 bytes are all that unfinished uploads may come to; what is announced is what counts. */
+/* 12 bytes are all that unfinished uploads of one may come to; what is announced is what counts. */
 Test(gateway_host, bounds_what_unfinished_uploads_may_take)
 {
     play    p;
     uint8_t hash[3][32];
     play_open(&p);
-    p.uploads_max = 10;
+    p.uploads_max = 24;
     for (uint8_t i = 0; i < 3; i++)
         memset(hash[i], i + 1, 32);
     htc_content_hash(htc_bytes_of("abcd"), hash[2]);
     piece(&p, hash[0], 6, 0, "ab");
-    piece(&p, hash[1], 6, 0, "ab"); /* no room beside the first */
+    piece(&p, hash[1], 8, 0, "ab"); /* no room beside the first */
     piece(&p, hash[2], 4, 0, "ab");
     piece(&p, hash[2], 4, 2, "cd"); /* complete: its room is free */
     piece(&p, hash[0], 6, 0, "ab"); /* begun anew, in its own room */
     piece(&p, hash[1], 4, 0, "ab");
-    piece(&p, hash[2], 11, 0, "ab"); /* there already */
+    piece(&p, hash[2], 13, 0, "ab"); /* there already */
     piece(&p, hash[0], 6, 2, "cdef"); /* not what was announced: forgotten */
     piece(&p, hash[0], 6, 2, "cdef");
     memset(hash[2], 9, 32);
-    piece(&p, hash[2], 11, 0, "ab");
+    piece(&p, hash[2], 13, 0, "ab");
     piece(&p, hash[1], 1 << 20, 2, "cd"); /* begun as one of 4 bytes */
     play_run(&p);
     static const htc_status want[] = { HTC_OK, HTC_EBUSY, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_EINPUT, HTC_EINPUT, HTC_ETOOBIG, HTC_EINPUT };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
+    htc__remove_tree(p.dir);
+}
+
+/* A user's unfinished uploads take no more than they leave free, in bytes and in places: who holds all that one may leaves others room, and so
+ * do several who do. */
+Test(gateway_host, unfinished_uploads_of_one_leave_room_for_others)
+{
+    play                    p;
+    uint8_t                 hash[32] = { 0 };
+    static const char *const users[] = { "mal", "mallory", "ann", "ann", "mal", "bob" };
+    static const uint64_t    sizes[] = { 50, 25, 12, 1, 1, 6 };
+    static const htc_status  want[] = { HTC_OK, HTC_OK, HTC_OK, HTC_EBUSY, HTC_EBUSY, HTC_OK };
+    play_open(&p);
+    p.uploads_max = 100;
+    for (uint8_t i = 0; i < 6; i++) {
+        hash[0] = i;
+        piece_of(&p, users[i], hash, sizes[i], 0, "-");
+    }
+    play_run(&p);
+    for (size_t i = 0; i < 6; i++)
+        cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
+    cr_expect(strstr(p.text[4], "those of mal hold 50 bytes in 1 upload ") && !strstr(p.text[4], "100"), "%s: nothing of others", p.text[4]);
+    htc__remove_tree(p.dir);
+}
+
+Test(gateway_host, unfinished_uploads_of_one_leave_places_for_others)
+{
+    play    p;
+    uint8_t hash[32] = { 0 };
+    play_open(&p);
+    for (uint32_t i = 0; i < 515; i++) { /* of 1,024 */
+        hash[0] = (uint8_t)i, hash[1] = (uint8_t)(i >> 8);
+        piece_of(&p, i == 513 ? "ann" : "mal", hash, 1000, 0, "-");
+    }
+    play_run(&p);
+    for (uint32_t i = 0; i < 515; i++)
+        cr_expect(eq(int, p.status[i], i == 512 || i == 514 ? HTC_EBUSY : HTC_OK), "call %u: %s", i, p.text[i]);
     htc__remove_tree(p.dir);
 }
 

@@ -118,13 +118,26 @@ void htc__uploads_end(htc_gateway_host *g)
     }
 }
 
-static int has_room(const htc_gateway_host *g, uint64_t size, uint64_t *held)
+typedef struct holding {
+    size_t   n, of_user;
+    uint64_t bytes, bytes_of_user;
+} holding;
+
+/* A user's take no more than they leave free, so that whoever holds all that one may, or goes on slowly without end, leaves room for others. The
+ * first of a user has a place as long as there is one. */
+static int has_room(const htc_gateway_host *g, const upload *u, holding *h)
 {
-    size_t n = 0;
-    *held = 0;
-    for (const htc__upload *u = g->uploads; u; u = u->next, n++)
-        *held += u->size;
-    return n < UPLOADS_AT_ONCE && size <= g->uploads_max && *held <= g->uploads_max - size;
+    *h = (holding){ 0 };
+    for (const htc__upload *x = g->uploads; x; x = x->next) {
+        int same = strcmp(x->user, u->user) == 0;
+        h->n++;
+        h->bytes += x->size;
+        h->of_user += (size_t)same;
+        h->bytes_of_user += same ? x->size : 0;
+    }
+    uint64_t free_bytes = h->bytes < g->uploads_max ? g->uploads_max - h->bytes : 0;
+    return h->n < UPLOADS_AT_ONCE && (h->of_user == 0 || h->of_user + 1 <= UPLOADS_AT_ONCE - h->n - 1) && u->size <= free_bytes &&
+           h->bytes_of_user + u->size <= free_bytes - u->size;
 }
 
 /* The first piece sets its room aside; a later one needs to belong to an upload that was begun. */
@@ -132,13 +145,16 @@ static htc_status upload_admit(htc__job *j, const upload *u)
 {
     htc_gateway_host *g = j->gateway;
     htc__upload     **at = upload_of(g, u);
-    uint64_t          held = 0;
+    holding           held;
     if (*at && u->offset) {
         if ((*at)->size != u->size) {
             SAY(j, "a piece of an upload of %" PRIu64 " bytes, which was begun as one of %" PRIu64, u->size, (*at)->size);
             return HTC_EINPUT;
         }
-        (*at)->at = htc_host_now();
+        if (u->offset + u->bytes.len > (*at)->reached) { /* what is sent again keeps nothing alive */
+            (*at)->reached = u->offset + u->bytes.len;
+            (*at)->at = htc_host_now();
+        }
         return HTC_OK;
     }
     if (u->offset) {
@@ -147,13 +163,16 @@ static htc_status upload_admit(htc__job *j, const upload *u)
     }
     if (*at)
         upload_drop(g, at);
-    if (!has_room(g, u->size, &held)) {
+    if (u->size > g->uploads_max / 2) {
+        SAY(j, "an upload may have half of data.uploads_max, %" PRIu64 " bytes, and this one has %" PRIu64, g->uploads_max / 2, u->size);
+        return HTC_ETOOBIG;
+    }
+    if (!has_room(g, u, &held))
         uploads_drop_idle(g, NULL, UPLOAD_YIELDS);
-        if (!has_room(g, u->size, &held)) {
-            SAY(j, "unfinished uploads hold %" PRIu64 " of at most %" PRIu64 " bytes (data.uploads_max), and this one has %" PRIu64,
-                held, g->uploads_max, u->size);
-            return u->size > g->uploads_max ? HTC_ETOOBIG : HTC_EBUSY;
-        }
+    if (!has_room(g, u, &held)) {
+        SAY(j, "there is no room now for %" PRIu64 " more bytes: a user's unfinished uploads may take no more than they leave free, and those of %s hold %" PRIu64
+            " bytes in %zu upload%s (data.uploads_max)", u->size, u->user, held.bytes_of_user, held.of_user, htc__plural(held.of_user));
+        return HTC_EBUSY;
     }
     htc_status status = htc__stored_room(j, u->user, u->size, u->most);
     if (status == HTC_EDENIED && uploads_drop_idle(g, u->user, UPLOAD_YIELDS)) /* what broke off costs its user nothing for long */
@@ -166,6 +185,7 @@ static htc_status upload_admit(htc__job *j, const upload *u)
     memcpy(begun->hash, u->hash, sizeof begun->hash);
     memcpy(begun->user, u->user, sizeof begun->user);
     begun->size = u->size;
+    begun->reached = u->bytes.len;
     begun->at = htc_host_now();
     for (at = &g->uploads; *at;)
         at = &(*at)->next;

@@ -20,8 +20,8 @@ typedef struct htc__batch_host htc__batch_host;
 typedef struct htc__upload {
     char                user[64];
     uint8_t             hash[32];
-    uint64_t            size;
-    htc_ns              at; /* of its last piece */
+    uint64_t            size, reached; /* reached: where its pieces have come to */
+    htc_ns              at;            /* of the last piece that took it further */
     struct htc__upload *next;
 } htc__upload;
 
