@@ -172,11 +172,13 @@ def without_end(s, c, other):
     check(other.ask("generate", exe="echo", args="{x}", sweeps=["x=@A"], files={"A": ("y" * 9999 + "\n") * 20})["count"] == 20, "others send large ones meanwhile")
     for k in held:
         k.close()
-    # Uploads: what is announced counts, and is bounded for all together.
+    # Uploads: what is announced counts, and is bounded for all together: who has half has no more, and leaves others some.
     mib = {"Content-Type": "application/octet-stream"}
     begun = [hashlib.sha256(b"%d" % i).hexdigest() for i in range(4)]
-    said = [other.send("POST", "/upload?hash=%s&size=%d&offset=0" % (h, 40 << 30), b"a", mib).status for h in begun]
+    said = [other.send("POST", "/upload?hash=%s&size=%d&offset=0" % (h, 32 << 30), b"a", mib).status for h in begun]
     check(said[0] == 200 and said[-1] == 503, "unfinished uploads are bounded together", said)
+    said = c.send("POST", "/upload?hash=%s&size=%d&offset=0" % (begun[0], 15 << 30), b"a", mib).status
+    check(said == 200, "who holds much leaves room for others", said)
     r = c.send("POST", "/upload?hash=%s&size=1&offset=0" % ("0" * 64), b"a", mib)
     check(json.loads(r.read())["error"] == "HTC_EINPUT", "content that is not what its name says is not kept")
     check(c.ask("blob", 404, hash="0" * 64)["error"] == "HTC_ENOTFOUND", "nor found")

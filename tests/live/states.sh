@@ -175,6 +175,19 @@ until_task "v['attempt'] == 2 and v['state'] == 'done'"
 submit -- sh -c 'kill -STOP $$'
 ends HTC_ESTOPPED 'SIGSTOP'
 
+# A record of tasks without sense, as only a hand can have put it there: they are told as that, nobody waits for them, and the gateway goes on.
+submit -- true ::: 1 2
+expect 0 "${H[@]}" wait "$id"
+expect 0 "$htc" kv --store "unix:$dir/kvd.sock" put "$(printf 'c/%016x/%016x' "$id" 0)" nonsense
+expect 0 "${H[@]}" tasks "$id" --json
+[ "$(json "$out" '[t["state"] for t in v["tasks"]]')" = "['unreadable', 'unreadable']" ] || fail "what makes no sense is listed: $out"
+for what in "$id" "$id.1"; do
+    expect 0 timeout 60 "${H[@]}" fetch "$what" --wait --to lost
+    [ "$(grep -c HTC_ECORRUPT lost/manifest.json)" -ge 1 ] || fail "fetch of what cannot be read: $out $err $(cat lost/manifest.json)"
+    rm -rf lost
+done
+expect 0 "${H[@]}" submit --wait -- true
+
 expect 0 "${H[@]}" down
 none_left
 echo "states: all is well"
