@@ -26,6 +26,12 @@ else
     echo "no groff: the form of the pages was not looked at"
 fi
 
+# A quotation mark without its partner is printed, and the words behind it lose their spaces; groff says nothing.
+for page in "$SOURCE"/doc/man/*.[1-8]; do
+    odd=$(awk -F'"' '/^\.[A-Z]+ / && !/^\.[A-Z]+ .*\\"/ && NF % 2 == 0 { print FNR ": " $0 }' "$page")
+    [ -z "$odd" ] || complain "${page##*/} has a macro with a quotation mark left open:" "$odd"
+done
+
 for page in "$SOURCE"/doc/man/*.[1-8]; do
     grep -qF "'${page##*/}'" "$SOURCE/doc/man/meson.build" || complain "${page##*/} is not installed"
 done
