@@ -55,14 +55,19 @@ static htc_status open_client(cli *c)
     /* A user who does not own the directory may still reach the socket, if its owner allows it. */
     char *path =
         s == HTC_OK ? must_dup(htc_state_path(state, HTC_STATE_GATEWAY_SOCKET)) : must_print("%s/gateway.sock", c->dir);
+    /* Ended in order, or never begun: no supervisor that starts it again, and no socket that a killed one has left. */
+    int ended = s == HTC_OK && !htc_state_holder(state) && access(path, F_OK) != 0;
     if (s == HTC_OK)
         htc_state_close(state);
     htc_client_options options = { .size = sizeof options, .path = path, .user = c->user, .token = c->token,
                                    .timeout_ns = time_ns(hello_s) + 1 };
     s = htc_client_open(&plain, &options, &c->client, &c->error);
     free(path);
-    if (s == HTC_EUNREACHABLE)
+    c->reached |= s == HTC_OK;
+    if (s == HTC_EUNREACHABLE) {
+        c->nowhere = ended && !c->reached;
         return cli_error(c, s, c->dir, "start one with `htc up`", "no system runs here");
+    }
     if (s == HTC_ETIMEDOUT)
         return cli_error(c, s, c->dir, "nothing was asked; is htc-gateway stopped, or the machine overloaded?",
                          "the gateway does not answer, not even a greeting, within %.3g s", hello_s);

@@ -37,7 +37,8 @@ typedef struct cli {
     double      timeout_s;  /* --timeout: how long an answer may take; 0: ANSWER_S */
     uint32_t    unanswered; /* the last request was sent, perhaps, and not answered */
     uint32_t    silent;     /* the gateway let the time pass, be it that of the greeting */
-    uint32_t    nowhere; /* there is no state directory: nothing that could come back */
+    uint32_t    nowhere; /* no state directory, or one whose system had ended before this command: nothing that could come back */
+    uint32_t    reached; /* a gateway has answered: if it ends, the next one is waited for */
     htc_client *client;  /* opened by the first request */
     char       *token;
     char       *own_user; /* user, where a login of the caller names it */

@@ -82,4 +82,5 @@ again() { grep -q 'signal 9' "$dir/log/supervisor.log" && "${H[@]}" status > /de
 soon again || fail "the end of the store is not seen: $(cat "$dir/log/supervisor.log")"
 expect 0 "${H[@]}" down
 none_left
+refuse 3 'no system runs here' timeout 25 "${H[@]}" fetch last
 echo "up_down: all is well"
