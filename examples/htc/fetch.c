@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,6 +35,7 @@ typedef struct fetch {
     FILE       *links;   /* of that task, made when its files are there; NULL: none */
     char       *example; /* of those that were renamed */
     htc_error   first;   /* of those that are lost */
+    uint64_t    mixed;   /* the job whose results were there before; 0: no other one's */
     int         stop;    /* nothing more can be written */
     uint32_t    failed;  /* only tasks that failed */
     const char *user, *name;
@@ -499,6 +501,26 @@ static htc_status fetch_all(fetch *f, const char *selector)
     return end_entry(f);
 }
 
+/* What is there already may be another job's, also one of the same number from another system: outputs of both are mixed then. */
+static void look_for_another(fetch *f, const json_t *job)
+{
+    static const char begin[] = ",\"tasks\":[";
+    char              head[4096];
+    int               fd = below_open(f->top, "manifest.json");
+    ssize_t           n = fd < 0 ? 0 : read(fd, head, sizeof head - 1);
+    if (fd >= 0)
+        close(fd);
+    head[n > 0 ? n : 0] = '\0';
+    char *end = strstr(head, begin); /* in a name it would stand with backslashes */
+    if (!end)
+        return;
+    snprintf(end, sizeof begin, "}");
+    json_t *old = json_loads(head, 0, NULL);
+    if (old && (j_u64(old, "job") != f->job || fabs(j_num(old, "submitted") - j_num(job, "submitted")) > 1e-3))
+        f->mixed = j_u64(old, "job");
+    json_decref(old);
+}
+
 static htc_status begin_manifest(fetch *f, const json_t *job)
 {
     if (f->tar)
@@ -585,6 +607,8 @@ static htc_status fetch_into(fetch *f, const char *selector, const json_t *job, 
     f->places = places_new(PLACES_MAX);
     f->top = -1;
     s = open_target(f, to, archive, &out);
+    if (s == HTC_OK && !f->tar)
+        look_for_another(f, job);
     if (s == HTC_OK)
         s = begin_manifest(f, job);
     if (s == HTC_OK)
@@ -623,6 +647,16 @@ static void say_fetched(fetch *f, const char *where)
     if (f->renamed)
         fprintf(stderr, "htc: warning: %" PRIu64 " output%s another name, for something else was in the way: %s (manifest.json has all)\n",
                 f->renamed, f->renamed == 1 ? " has" : "s have", f->example);
+}
+
+static void say_mixed(const fetch *f, const char *where)
+{
+    if (!f->mixed)
+        return;
+    char *text = must_print("%.200s had results of another job (%" PRIu64 "), and files of both are there now: remove it, and fetch each with --to into a directory of its own",
+                            where, f->mixed);
+    put_warning(text);
+    free(text);
 }
 
 /* Tasks that are named, and how many of these go on, before anything is fetched. */
@@ -704,6 +738,8 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         progress_end(&f.p);
         if (s == HTC_OK)
             say_fetched(&f, archive ? archive : to ? to : own);
+        if (s == HTC_OK)
+            say_mixed(&f, archive ? archive : to ? to : own);
         if (s == HTC_OK && !wait)
             say_unended(&f, sel.id);
         if (s == HTC_OK && f.lost)

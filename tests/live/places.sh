@@ -48,6 +48,13 @@ expect 0 "${H[@]}" fetch 2 --to met --json
 expect 0 "${H[@]}" fetch 3 --tar met.tar
 [ "$(tar xOf met.tar 0/mine 0~/stderr)" = $'own\nerr' ] || fail "names that meet in an archive: $(tar tf met.tar)"
 
+# A directory that another job's results are in: that both are there now is said.
+expect 0 "${H[@]}" fetch 2 --to mixed
+expect 0 "${H[@]}" fetch 2 --to mixed
+[[ $err != *'another job'* ]] || fail "a job is taken for another one: $err"
+expect 0 "${H[@]}" fetch 3 --to mixed
+[[ $err == *'mixed had results of another job (2), and files of both are there now'* ]] || fail "two jobs in one directory, in silence: $err"
+
 # Links below the directory lead nowhere.
 mkdir elsewhere linked
 echo untouched > elsewhere/stdout
