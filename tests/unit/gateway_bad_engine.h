@@ -24,6 +24,23 @@ static htc_status get_but_one(void *ctx, htc_bytes key, htc_bytes *value)
     return status;
 }
 
+typedef struct visitor_of {
+    htc_kv_visit visit;
+    void        *visitor;
+} visitor_of;
+
+static int visit_cut_short(void *ctx, htc_bytes key, htc_bytes value)
+{
+    const visitor_of *v = ctx;
+    value.len -= is_of(key, cut_short);
+    return v->visit(v->visitor, key, value);
+}
+
+static htc_status scan_cut_short(void *ctx, htc_bytes from, htc_kv_visit visit, void *visitor)
+{
+    return whole->scan(ctx, from, visit_cut_short, &(visitor_of){ visit, visitor });
+}
+
 static htc_status no_room_to_grow(const void *ctx, size_t bytes)
 {
     (void)ctx, (void)bytes;
@@ -40,6 +57,7 @@ static uint32_t over_a_bad_engine(void)
     whole = r.engine.ops;
     bad = *whole;
     bad.get = get_but_one;
+    bad.scan = scan_cut_short;
     r.engine.ops = &bad;
     htc_kv_server_options o = { .size = sizeof o, .engine = r.engine };
     cr_assert(eq(int, htc_kv_server_create(&r.env, &o, &r.server), HTC_OK));

@@ -450,3 +450,29 @@ Test(gateway_failures, lists_the_tasks_beside_a_record_without_sense)
     cut_short = NULL;
     cr_expect(eq(sz, listed_as(p, "cancelled"), 2000));
 }
+
+/* A gateway ends with an open job that it cannot read, and no other would start over it: a job that has ended does not become one by a request. */
+Test(gateway_failures, does_not_open_a_job_again_that_it_cannot_read)
+{
+    static const char *const parts[] = { "c/0000000000000001/0000000000000000", "s/0000000000000001" };
+    uint32_t                 p = operator_peer();
+    uint64_t                 id = submit(p, "olga", SWEEP(1));
+    htc_attempt              at;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    report(&h, &at, HTC_ENOEXEC);
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_EXIT));
+    process_ended(h.id);
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(eq(long, (long)count_of(p, id, "failed"), 1L));
+    p = over_a_bad_engine();
+    for (size_t i = 0; i < 2; i++) {
+        cut_short = parts[i];
+        cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}"), "HTC_ECORRUPT"), "%s", parts[i]);
+        cut_short = NULL;
+        cr_expect(eq(long, (long)count_of(p, id, "failed"), 1L), "it is as it was");
+    }
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}"), ""));
+    cr_expect(eq(long, (long)count_of(p, id, "failed"), 0L));
+}

@@ -399,7 +399,6 @@ static void retry_reopened(void *role, void *ctx, const htc_kv_result *r)
     htc__gw_job_open(gw, id, retry_opened, q);
 }
 
-/* Where other gateways may be: the mark first, as when it was submitted. */
 typedef struct reopening {
     request *q;
     uint64_t id, version;
@@ -451,6 +450,36 @@ static void reopened(void *role, void *ctx, const htc_kv_result *r)
     retry_reopened(gw, q, r);
 }
 
+/* Where other gateways may be: the mark first, as when it was submitted. */
+static void write_reopening(htc_gateway *gw, reopening *o)
+{
+    if (htc__gw_shared(gw)) {
+        htc__gw_confirm(gw, write_mark, o); /* the job was read now: by then its record may have been a later term's */
+        return;
+    }
+    key            open_key = htc__gw_key_open(o->id), job_key = htc__gw_key_job(o->id);
+    htc_kv_request rq[2] = {
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&open_key), .value = htc_bytes_of("1") },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = { o->record, o->len }, .version = o->version },
+    };
+    htc_runtime_ask(gw->runtime, rq, 2, retry_reopened, o->q);
+    htc_runtime_context_free(gw->runtime, o);
+}
+
+static void reopening_probed(htc_gateway *gw, void *ctx, htc_status status, const char *what)
+{
+    reopening *o = ctx;
+    if (status == HTC_OK) {
+        write_reopening(gw, o);
+        return;
+    }
+    request *q = o->q;
+    uint64_t id = o->id;
+    htc_runtime_context_free(gw->runtime, o);
+    change_end(gw, id);
+    htc__gw_req_fail(gw, q, status, "htc resubmit runs it as a new job", "job %llu cannot be opened again, since %s cannot be read: %s", (unsigned long long)id, what, htc_strerror(status));
+}
+
 static void reopen(htc_gateway *gw, request *q, const job *j)
 {
     htc__gw_record_job_write(&gw->scratch, j);
@@ -461,7 +490,7 @@ static void reopen(htc_gateway *gw, request *q, const job *j)
     *o = (reopening){ .q = q, .id = j->id, .version = j->version, .len = record.len };
     if (record.len)
         memcpy(o->record, record.data, record.len);
-    htc__gw_confirm(gw, write_mark, o); /* the job was read now: by then its record may have been a later term's */
+    htc__gw_job_probe(gw, j, reopening_probed, o);
 }
 
 /* Its record says that it is open, and it is not: a gateway before this one wrote that when this one had read which jobs are open, and could tell nobody. One
@@ -529,21 +558,11 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
     } else if (j->open) {
         htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just ending", (unsigned long long)j->id);
     } else if (change_begin(gw, j->id)) {
-        key open_key = htc__gw_key_open(j->id), job_key = htc__gw_key_job(j->id);
         j->finished = 0;
         j->ended = 0;
         j->low = 0;
         j->base = (counts){ 0 };
-        if (htc__gw_shared(gw)) {
-            reopen(gw, q, j);
-            return;
-        }
-        htc__gw_record_job_write(&gw->scratch, j);
-        htc_kv_request rq[2] = {
-            { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&open_key), .value = htc_bytes_of("1") },
-            { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = htc__gw_record_bytes(gw, &gw->scratch), .version = j->version },
-        };
-        htc_runtime_ask(gw->runtime, rq, 2, retry_reopened, q);
+        reopen(gw, q, j);
     }
 }
 

@@ -7,6 +7,7 @@
  *   recover.c   the start: everything back from the store held.c      what an agent holds
  *   api*.c      the users' requests (doc/api.md)
  *   remove.c    jobs that are removed, however often it is interrupted
+ *   probe.c     whether a job that has ended could be opened again
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *   memory.c    what tasks reserve, and who waits (pure)  admission.c what is taken on while much is on its way (pure)
  *   offers.c    which machine a task asks for, and which ones there are (pure)
@@ -852,6 +853,10 @@ void htc__gw_recover(htc_gateway *gw);
 void htc__gw_serve(htc_gateway *gw); /* all is there */
 /* Read job id into memory as an open one, then fn, with one walk begun: its end is not looked for before that ends. */
 void htc__gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx);
+int  htc__gw_chunk_index(const job *j, htc_bytes name, uint64_t *index); /* that a chunk's key names; 0: none that the job has */
+
+/* probe.c: HTC_OK, or what of it cannot be read. j has its number, its count and its wishes, and is not kept */
+void htc__gw_job_probe(htc_gateway *gw, const job *j, void (*fn)(htc_gateway *gw, void *ctx, htc_status status, const char *what), void *ctx);
 
 #include "roles/gateway/requests.h"
 #include "roles/gateway/projects.h"

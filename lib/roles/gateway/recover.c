@@ -181,19 +181,23 @@ static void parents_looked(htc_gateway *gw, void *ctx, htc_status status, uint64
         htc_runtime_break(gw->runtime, status, "reading the job that another one waits for");
 }
 
+int htc__gw_chunk_index(const job *j, htc_bytes name, uint64_t *index)
+{
+    char  digits[17];
+    char *end;
+    if (name.len != 2 + 16 + 1 + 16)
+        return 0;
+    memcpy(digits, (const char *)name.data + 19, 16);
+    digits[16] = '\0';
+    *index = strtoull(digits, &end, 16);
+    return !*end && *index < htc__gw_job_chunks(j);
+}
+
 static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
 {
-    job        *j = rec->job;
-    char        digits[17];
-    char       *end;
-    if (item->key.len != 2 + 16 + 1 + 16) {
-        htc__gw_unreadable(gw, "reading a chunk's key");
-        return;
-    }
-    memcpy(digits, (const char *)item->key.data + 19, 16);
-    digits[16] = '\0';
-    uint64_t index = strtoull(digits, &end, 16);
-    if (*end || index >= htc__gw_job_chunks(j)) {
+    job     *j = rec->job;
+    uint64_t index;
+    if (!htc__gw_chunk_index(j, item->key, &index)) {
         htc__gw_unreadable(gw, "reading a chunk's key");
         return;
     }
