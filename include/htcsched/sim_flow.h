@@ -21,6 +21,7 @@
 
 #include "htcsched/env.h"
 #include "htcsched/flow.h"
+#include "htcsched/sim_scale.h"
 #include "htcsched/steal.h"
 
 #ifdef __cplusplus
@@ -67,6 +68,7 @@ typedef struct htc_sim_flow_options {
      */
     void (*sample)(void *ctx, const htc_sim_flow_sample *sample);
     void *sample_ctx; /**< handed to it */
+    const htc_scale_host *host; /**< borrowed: it is told how the run goes, and may stop it. Its memory_max is not looked at. NULL: every default of it */
 } htc_sim_flow_options;
 
 /** How it went. */
@@ -89,10 +91,12 @@ typedef struct htc_sim_flow_report {
     double   throughput; /**< tasks a second */
     double   cv;         /**< coefficient of variation of the tasks that each worker ran */
     char     text[400];  /**< why it failed */
+    uint32_t interrupted; /**< 1: the host has stopped it, and this is what there was: span is until then, and efficiency, utilisation and idle are 0 */
+    uint32_t reserved;    /**< 0 */
 } htc_sim_flow_report;
 
 /**
- * Run a flow until it has ended.
+ * Run a flow until it has ended, or the host stops it.
  *
  * @param[in]  env      its allocator alone is looked at (NULL: malloc)
  * @param[in]  flow     checked; borrowed. A task takes as long as it was recorded to (run), else as its builtin sleeps or spins, else no time

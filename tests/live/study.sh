@@ -255,6 +255,23 @@ wait $pid || got=$?
 grep -q '^interrupted at .* what there was until then:$' "$dir/stopped" || fail "it does not say that it was interrupted"
 grep -qE '^u3 +1 +[1-9][0-9]+ ' "$dir/stopped" || fail "it does not say what it had"
 
+# So it is in exact mode: this one takes a sample each nanosecond.
+printf '[sim]\nmodel = flow\nsample = 1ns\n[graph]\ntasks = 100\n' > "$dir/flow.ini"
+rm "$dir/progress"
+"$sim" run "$dir/flow.ini" > "$dir/stopped" 2> "$dir/progress" &
+pid=$!
+for _ in $(seq 600); do
+    [ -s "$dir/progress" ] && break
+    kill -0 $pid 2> /dev/null || break
+    sleep 0.1
+done
+grep -qE '^[0-9]+ of 100 tasks' "$dir/progress" || { kill -KILL $pid; cat "$dir/progress"; fail "no progress in exact mode"; }
+kill -INT $pid
+got=0
+wait $pid || got=$?
+[ $got = 4 ] || fail "an interrupted run in exact mode ends with $got"
+grep -q '^interrupted at .* what there was until then:$' "$dir/stopped" || fail "it does not say that it was interrupted in exact mode"
+
 # A signal that only the first process of several gets stops them all.
 rm "$dir/progress" # that of the run before: a signal must not come before this one is there
 "$sim" fairshare --cores 1000 --users 4 --tasks 100M --length 1s --seeds 1..4 --jobs 2 > "$dir/stopped" 2> "$dir/progress" &

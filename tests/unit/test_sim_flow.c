@@ -97,6 +97,43 @@ Test(sim_flow, samples_its_course)
     htc_flow_destroy(f);
 }
 
+/* ---- its host ---- */
+
+typedef struct watcher {
+    htc_ns       now;
+    volatile int stop;
+    double       rate;
+} watcher;
+
+static htc_ns clock_of(void *ctx)
+{
+    return ((watcher *)ctx)->now += HTC_SECOND;
+}
+
+static void stop_soon(void *ctx, const htc_scale_progress *p)
+{
+    watcher *w = ctx;
+    cr_expect(eq(u64, p->total, 30000));
+    w->rate = p->rate;
+    w->stop = p->done >= 1000;
+}
+
+Test(sim_flow, says_what_it_had_when_it_is_stopped)
+{
+    watcher              w = { 0 };
+    htc_flow            *f = shape(HTC_FLOW_BAG, 30000, 100 * HTC_MS);
+    htc_scale_host       host = { .size = sizeof host, .stop = &w.stop, .clock = clock_of, .progress = stop_soon, .ctx = &w };
+    htc_sim_flow_options o = { .size = sizeof o, .workers = 3, .host = &host };
+    htc_sim_flow_report  r = { .size = sizeof r }, at_once = r;
+    cr_assert(eq(int, htc_sim_flow_run(NULL, f, &o, &r), HTC_OK));
+    cr_expect(eq(u32, r.interrupted, 1) && eq(u32, r.failed, 0) && r.runs >= 1000 && r.runs < 30000 && r.span > 0 && r.span < r.work / 3 && w.rate > 0);
+    cr_assert(w.stop);
+    host.progress = NULL;
+    cr_assert(eq(int, htc_sim_flow_run(NULL, f, &o, &at_once), HTC_OK));
+    cr_expect(eq(u32, at_once.interrupted, 1) && eq(u64, at_once.runs, 0) && eq(u64, at_once.span, 0));
+    htc_flow_destroy(f);
+}
+
 Test(sim_flow, refuses_wrong_use)
 {
     htc_flow            *f = shape(HTC_FLOW_BAG, 3, 0);

@@ -187,6 +187,7 @@ static int run_it(void *run, const htc_scale_tape *state, watch *w, htc_error *e
     exact_study *x = run;
     double       begun = watch_seconds();
     (void)state;
+    x->options.host = &w->host;
     x->options.sample = take_sample;
     x->options.sample_ctx = x;
     *error = (htc_error){ 0 };
@@ -210,7 +211,7 @@ static void outcome_of(const void *run, outcome *o)
     const htc_sim_flow_report *r = &x->report;
     double                     span = (double)r->span / 1e9;
     o->hash = r->hash;
-    o->done = 1;
+    o->done = !r->interrupted;
     o->value[EFFICIENCY] = r->efficiency;
     o->value[THROUGHPUT] = r->throughput;
     o->value[UTILISATION] = r->utilisation;
@@ -232,19 +233,21 @@ static void say(const void *run, int json)
     const exact_study         *x = run;
     const htc_sim_flow_report *r = &x->report;
     if (json) {
-        printf("{\"workers\":%u,\"slots\":%u,\"tasks\":%" PRIu64 ",\"makespan_s\":%.6f,\"efficiency\":%.6f,\"utilisation\":%.6f,\"throughput\":%.4f,\"cv\":%.6f,\"stolen\":%" PRIu64
+        printf("{\"interrupted\":%s,\"workers\":%u,\"slots\":%u,\"tasks\":%" PRIu64 ",\"makespan_s\":%.6f,\"efficiency\":%.6f,\"utilisation\":%.6f,\"throughput\":%.4f,\"cv\":%.6f,\"stolen\":%" PRIu64
                ",\"commits\":%" PRIu64 ",\"events\":%" PRIu64 ",\"seconds\":%.3f,\"hash\":\"%016" PRIx64 "\"}\n",
-               (unsigned)x->options.workers, (unsigned)r->slots, r->tasks, (double)r->span / 1e9, r->efficiency, r->utilisation, r->throughput, r->cv, r->stolen, r->commits, r->events,
+               r->interrupted ? "true" : "false", (unsigned)x->options.workers, (unsigned)r->slots, r->tasks, (double)r->span / 1e9, r->efficiency, r->utilisation, r->throughput, r->cv, r->stolen, r->commits, r->events,
                x->seconds, r->hash);
         return;
     }
+    if (r->interrupted)
+        printf("interrupted at %.3f s of virtual time, when %" PRIu64 " tasks had run; what there was until then:\n", (double)r->span / 1e9, r->runs);
     printf("%" PRIu64 " task%s on %u worker%s with %u slot%s in all, message by message\n"
-           "makespan     %.3f s\n"
+           "%-13s%.3f s\n"
            "throughput   %.2f tasks a second\n"
            "efficiency   %.4f of the ideal; %.4f of the slots' time was work\n"
            "tasks        of a worker: coefficient of variation %.4f; %" PRIu64 " were stolen\n"
            "run          %" PRIu64 " events in %.2f s, hash %016" PRIx64 "\n",
-           r->tasks, plural(r->tasks), (unsigned)x->options.workers, plural(x->options.workers), (unsigned)r->slots, plural(r->slots), (double)r->span / 1e9, r->throughput, r->efficiency, r->utilisation, r->cv, r->stolen, r->events, x->seconds, r->hash);
+           r->tasks, plural(r->tasks), (unsigned)x->options.workers, plural(x->options.workers), (unsigned)r->slots, plural(r->slots), r->interrupted ? "until then" : "makespan", (double)r->span / 1e9, r->throughput, r->efficiency, r->utilisation, r->cv, r->stolen, r->events, x->seconds, r->hash);
 }
 
 /* The same run again, with its course as a file. */
@@ -252,6 +255,7 @@ static int plot(const void *run, const char *folder, const char *suffix)
 {
     exact_study         x = *(const exact_study *)run;
     htc_sim_flow_report again = { .size = sizeof again };
+    htc_scale_host      host = { .size = sizeof host, .stop = x.options.host->stop, .stop_after = x.options.host->stop_after };
     x.csv = plot_open(folder, "utilisation", suffix, "csv");
     if (!x.csv)
         return -1;
@@ -259,8 +263,10 @@ static int plot(const void *run, const char *folder, const char *suffix)
     x.options.sample = take_sample;
     x.options.sample_ctx = &x;
     x.options.steal = &x.steal;
+    x.options.host = &host; /* a signal that stopped the run stops this at its beginning */
     (void)htc_sim_flow_run(NULL, x.flow, &x.options, &again);
-    return plot_close(x.csv);
+    int cut = again.interrupted && !x.report.interrupted;
+    return plot_close(x.csv) != 0 || cut ? -1 : 0;
 }
 
 static const model_option options[] = { { NULL, NULL, NULL, NULL } };

@@ -15,6 +15,7 @@
 #include "roles/runtime/agent_wire.h"
 #include "roles/runtime/span_wire.h"
 #include "sim/scenarios/flow_submit.h"
+#include "sim/scenarios/twin.h"
 
 #define FLOW       1
 #define PEER_STORE 1
@@ -47,7 +48,9 @@ struct study {
     flow_submit         *submit;
     study_worker        *workers;
     uint32_t             busy;
-    int                  no_memory;
+    int                  no_memory, stopped; /* stopped: by the host */
+    twin                 twin; /* of it the host alone */
+    uint64_t             steps;
     htc_ns               begun, ended; /* durably; 0: not yet */
     htc_rng              rng;
 };
@@ -348,20 +351,35 @@ static void take_sample(htc_sim *sim, void *ctx)
     htc_sim_at(sim, htc_sim_now(sim) + y->options.sample_ns, take_sample, y, 0);
 }
 
+/* Before event number n. */
+static int goes_on(study *y, uint64_t n)
+{
+    y->stopped |= htc__twin_is_stopped(&y->twin, n, y->ran, htc_flow_total(y->flow));
+    return !y->stopped;
+}
+
+/* An event. */
+static int step(study *y)
+{
+    return goes_on(y, y->steps++) && htc_sim_next(y->sim) == HTC_OK;
+}
+
 static void run_study(study *y)
 {
     htc_ns end = htc_sim_now(y->sim) + JOIN_MAX;
-    while (!is_ready(y) && htc_sim_now(y->sim) < end && htc_sim_run(y->sim, 10 * HTC_MS) == HTC_OK)
+    while (!is_ready(y) && htc_sim_now(y->sim) < end && goes_on(y, 0) && htc_sim_run(y->sim, 10 * HTC_MS) == HTC_OK)
         ;
+    if (y->stopped)
+        return;
     if (htc_sim_now(y->sim) >= end)
         htc_sim_fail(y->sim, "the workers have not come together");
     htc__flow_submit_start(y->submit);
     htc_sim_event(y->client, 0, 0, HTC_OK, htc_bytes_of(NULL)); /* so that it looks */
-    while (!y->begun && htc_sim_next(y->sim) == HTC_OK)
+    while (!y->begun && step(y))
         ;
-    if (y->options.sample && y->options.sample_ns)
+    if (y->begun && y->options.sample && y->options.sample_ns)
         take_sample(y->sim, y);
-    while (!y->ended && htc_sim_next(y->sim) == HTC_OK)
+    while (!y->ended && step(y))
         ;
 }
 
@@ -427,6 +445,11 @@ static void fill(const study *y, htc_sim_flow_report *r)
     snprintf(r->text, sizeof r->text, "%s", r->failed ? htc_sim_failure(y->sim) : "");
     for (uint32_t i = 0; i < htc_flow_count(y->flow); i++)
         r->work += length_of(y->flow, i) * htc_flow_get(y->flow, i)->count;
+    r->interrupted = y->stopped != 0;
+    if (y->stopped && y->begun)
+        r->span = htc_sim_now(y->sim) - y->begun;
+    if (r->span)
+        r->throughput = (double)y->ran / ((double)r->span / 1e9);
     if (!y->ended || y->ended == y->begun)
         return;
     r->span = y->ended - y->begun;
@@ -450,6 +473,10 @@ htc_status htc_sim_flow_run(const htc_env *env, const htc_flow *given, const htc
         return status;
     if (env)
         y.env.alloc = env->alloc;
+    htc__twin_open(&y.twin, &y.env);
+    status = htc__twin_host(&y.twin, y.options.host);
+    if (status != HTC_OK)
+        return status;
     y.options.workers = y.options.workers ? y.options.workers : 1;
     y.options.slots = y.options.slots ? y.options.slots : 1;
     htc_sim_net     net = { .size = sizeof net, .latency_ns = y.options.latency_ns, .jitter_ns = y.options.jitter_ns, .bytes_per_s = y.options.bytes_per_s };
@@ -459,6 +486,7 @@ htc_status htc_sim_flow_run(const htc_env *env, const htc_flow *given, const htc
     y.workers = htc__alloc(&y.env, y.options.workers * sizeof *y.workers);
     status = y.workers ? htc_sim_create(&y.env, &so, &y.sim) : HTC_ENOMEM;
     if (status == HTC_OK) {
+        y.twin.w = y.sim;
         y.rng = htc_sim_rng(y.sim, "study");
         status = htc_kv_memory_create(&y.env, &y.disk);
     }

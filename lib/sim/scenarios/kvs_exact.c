@@ -10,6 +10,7 @@
 #include "sim/scale/draw.h"
 #include "sim/scenarios/counted.h"
 #include "sim/scenarios/kvs_process.h"
+#include "sim/scenarios/progress.h"
 
 #define PATIENCE   (UINT64_C(3600) * HTC_SECOND) /* nobody suspects anybody, and nothing is said again */
 #define SETUP      (UINT64_C(3600) * HTC_SECOND)
@@ -45,6 +46,7 @@ typedef struct exact_program {
 struct exact {
     counted             memory;
     htc_scale_host      host; /* the caller's, as far as it goes */
+    progress            progress; /* that it is told */
     htc_sim_kvs_options options;
     htc_sim            *sim;
     htc_kv_member      *listed;
@@ -383,12 +385,10 @@ static int stopped(const exact *x, uint64_t events)
     return (events % LOOK_EVERY == 0 && h->stop && *h->stop) || (h->stop_after && htc_sim_events(x->sim) >= h->stop_after);
 }
 
-static void tell_progress(const exact *x)
+static void tell_progress(exact *x)
 {
-    const htc_scale_host *h = &x->host;
-    if (h->progress)
-        h->progress(h->ctx, &(htc_scale_progress){ .size = sizeof(htc_scale_progress), .done = x->answered, .total = x->options.clients * x->options.requests,
-                                                   .events = htc_sim_events(x->sim), .at = htc_sim_now(x->sim) - x->begin });
+    htc__progress_tell(&x->progress, &x->host, (htc_scale_progress){ .done = x->answered, .total = x->options.clients * x->options.requests,
+                                                                     .events = htc_sim_events(x->sim), .at = htc_sim_now(x->sim) - x->begin });
 }
 
 /* Until there is nothing left of *count. HTC_AGAIN: the host has stopped it. */
@@ -523,6 +523,7 @@ htc_status htc_sim_kvs_exact(const htc_env *env, const htc_sim_kvs_options *opti
         return htc__error(error, HTC_ETOOBIG, "the exact engine runs at most %d members and %d clients with %d requests each on their way, and %d keys", HTC_SIM_KVS_EXACT_SERVERS_MAX,
                           HTC_SIM_KVS_EXACT_CLIENTS_MAX, HTC_SIM_KVS_EXACT_DEPTH_MAX, HTC_SIM_KVS_EXACT_KEYS_MAX);
     htc__counted_open(&x.memory, env, x.host.memory_max);
+    htc__progress_begin(&x.progress, &x.host);
     status = run_world(&x);
     r.interrupted = status == HTC_AGAIN;
     if (status == HTC_OK || r.interrupted || (x.sim && htc_sim_failure(x.sim) && status != HTC_ENOMEM && status != HTC_ETOOBIG)) {

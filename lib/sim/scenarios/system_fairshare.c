@@ -8,6 +8,7 @@
 #include "roles/gateway/gateway.h"
 #include "sim/models/fairshare.h"
 #include "sim/scenarios/counted.h"
+#include "sim/scenarios/progress.h"
 #include "sim/scenarios/system_private.h"
 
 #define WORLD_END (UINT64_C(400) * 24 * 3600 * HTC_SECOND) /* no run takes longer */
@@ -33,6 +34,7 @@ typedef struct exact_user {
 typedef struct exact {
     counted                         memory;
     htc_scale_host                  host;
+    progress                        progress; /* that it is told */
     htc_sim_fairshare_options       options;
     htc_sim_fairshare_exact_options costs;
     exact_job                      *job;
@@ -238,12 +240,10 @@ static void submit_due(exact *x)
     }
 }
 
-static void tell_progress(const exact *x)
+static void tell_progress(exact *x)
 {
-    const htc_scale_host *h = &x->host;
-    if (h->progress)
-        h->progress(h->ctx, &(htc_scale_progress){ .size = sizeof(htc_scale_progress), .done = x->s->committed, .total = x->tasks, .events = htc_sim_events(x->s->w),
-                                                   .at = htc_sim_now(x->s->w) - x->begin });
+    htc__progress_tell(&x->progress, &x->host, (htc_scale_progress){ .done = x->s->committed, .total = x->tasks, .events = htc_sim_events(x->s->w),
+                                                                     .at = htc_sim_now(x->s->w) - x->begin });
 }
 
 /* Tasks wait, and for long none has ended: then none will. */
@@ -424,6 +424,7 @@ htc_status htc_sim_fairshare_exact(const htc_env *env, const htc_sim_fairshare_o
     if (status != HTC_OK)
         return status;
     htc__counted_open(&x.memory, env, x.host.memory_max);
+    htc__progress_begin(&x.progress, &x.host);
     status = open_exact(&x);
     if (status == HTC_OK) {
         r.interrupted = !run_world(&x);

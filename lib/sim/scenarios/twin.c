@@ -18,6 +18,7 @@ htc_status htc__twin_host(twin *t, const htc_scale_host *host)
 {
     htc_status status = host ? htc__options_copy(&t->host, sizeof t->host, host, host->size, sizeof(size_t)) : HTC_OK;
     t->memory.max = t->host.memory_max;
+    htc__progress_begin(&t->progress, &t->host);
     return status;
 }
 
@@ -62,12 +63,11 @@ int htc__twin_step(twin *t)
     return status == HTC_OK;
 }
 
-int htc__twin_is_stopped(const twin *t, uint64_t events, uint64_t done, uint64_t total)
+int htc__twin_is_stopped(twin *t, uint64_t events, uint64_t done, uint64_t total)
 {
     const htc_scale_host *h = &t->host;
     if (events % LOOK_EVERY != 0 && !h->stop_after)
         return 0;
-    if (h->progress)
-        h->progress(h->ctx, &(htc_scale_progress){ .size = sizeof(htc_scale_progress), .done = done, .total = total, .events = htc_sim_events(t->w), .at = htc__twin_now(t) });
+    htc__progress_tell(&t->progress, h, (htc_scale_progress){ .done = done, .total = total, .events = htc_sim_events(t->w), .at = htc__twin_now(t) });
     return (h->stop && *h->stop) || (h->stop_after && events >= h->stop_after);
 }

@@ -5,10 +5,12 @@
 #include "htcsched/sim.h"
 #include "htcsched/sim_scale.h"
 #include "sim/scenarios/counted.h"
+#include "sim/scenarios/progress.h"
 
 typedef struct twin {
     counted        memory;
     htc_scale_host host;
+    progress       progress; /* that the host is told */
     htc_sim       *w;
     htc_ns         begin;  /* by the clock of the engine, where time begins to count; HTC_NEVER: not known yet */
     htc_error      why;    /* of the first failure */
@@ -29,6 +31,6 @@ htc_ns htc__twin_now(const twin *t); /* since it has begun; 0 before */
 /* One event of the engine. 0: nothing is left to happen, or it has failed, which is told. */
 int htc__twin_step(twin *t);
 /* Before the event with this number: the host is told now and then how it goes, and may stop it. 1: it does. */
-int htc__twin_is_stopped(const twin *t, uint64_t events, uint64_t done, uint64_t total);
+int htc__twin_is_stopped(twin *t, uint64_t events, uint64_t done, uint64_t total);
 
 #endif
