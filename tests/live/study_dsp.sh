@@ -68,6 +68,10 @@ says "next: raise it, or lower exact.latency"
 ends 2 dsp --engine exact --nodes 10
 says "next: raise provider.nodes"
 
+# A lease unit that twelve does not divide, and one of less than twelve nanoseconds.
+ends 0 dsp --count 20 --set provider.unit=10s --json
+ends 2 dsp --count 20 --set provider.unit=7ns
+
 # Two processes come to the same table.
 ends 0 run "$SOURCE/examples/sim/dsp.ini" --vary tre.nasa.B=10,40 --seeds 1..3 --json -j 1
 cp out one

@@ -21,7 +21,7 @@ static const setting table[] = {
     { "exact.latency", SET_SPAN, "1ms", 1, 3.6e12, "a span from 1 ns to 1h" },
     { "exact.jitter", SET_SPAN, "0", 0, 3.6e12, "a span to 1h" },
     { "exact.gather", SET_SPAN, "1ms", 1, 3.6e12, "a span from 1 ns to 1h" },
-    { "sim.sample", SET_SPAN, "0", 0, 0, "a span; 0: a lease unit, with --plot a twelfth of it" },
+    { "sim.sample", SET_SPAN, "0", 0, 0, "a span; 0: a lease unit, with --plot a twelfth of it, or the next larger part that is a whole number of ticks" },
     { "provider.system", SET_CHOICE, "dsp", 0, 0, "dsp|dcs|ssp|drp" }, /* in the order of dsp_systems */
     { "provider.nodes", SET_COUNT, "480", 0, 4294967295.0, "a number from 1 to 4294967295; 0: so many" },
     { "provider.grant", SET_POLICY, "all_or_reject", HTC_REGISTRY_GRANT, 0, NULL },
@@ -186,6 +186,15 @@ static void close_run(void *run)
     free(d);
 }
 
+/* A twelfth of a lease unit, or the next larger part of it that is a whole number of ticks. */
+static htc_ns part_of_unit(const dsp_study *d)
+{
+    uint64_t parts = 12;
+    while (parts > 1 && (d->every % parts != 0 || d->every / parts % d->options.tick_ns != 0))
+        parts--;
+    return d->every / parts;
+}
+
 static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
 {
     dsp_study *d = calloc(1, sizeof *d);
@@ -210,7 +219,7 @@ static void *open_run(settings *s, uint64_t seed, int drawn, htc_error *error)
         good = settings_refuse(error, HTC_ECONFIG, "there is no runtime environment", "[tre.NAME] is one; dsp.ini among the examples has three");
     good = good && open_engine(d, s, seed, error);
     htc_ns sample = settings_span(s, "sim.sample");
-    d->options.sample_ns = sample ? sample : drawn ? d->every / 12 : d->every;
+    d->options.sample_ns = sample ? sample : drawn ? part_of_unit(d) : d->every;
     if (good && d->every % d->options.sample_ns != 0)
         good = settings_refuse(error, HTC_ECONFIG, "sim.sample does not divide provider.unit", "a lease unit is a whole number of samples");
     if (good)
