@@ -40,6 +40,8 @@ static htc_status find_config(cli *c, const up_options *o, htc_state *state, cha
     htc_config   *config;
     htc_registry *policies = NULL; /* of files: whether they can be had is told here, and not in a log */
     htc_status    s = htc_config_load(&plain, named, &config, &c->error);
+    if (s == HTC_EINPUT && !c->error.hint[0])
+        snprintf(c->error.hint, sizeof c->error.hint, "check the name and its permissions");
     if (s == HTC_OK && (s = htc_config_policies(config, &policies, &c->error)) != HTC_OK)
         htc_config_destroy(config);
     htc_registry_destroy(policies);
