@@ -83,6 +83,11 @@ static int command_at(int argc, char **argv)
     return 0;
 }
 
+static htc_status no_command(cli *c, const char *name)
+{
+    return cli_error(c, HTC_EUSAGE, "", "htc --help lists the commands", "there is no command '%.60s'", name);
+}
+
 static htc_status dispatch(cli *c, int argc, char **argv)
 {
     int at = command_at(argc, argv);
@@ -102,6 +107,8 @@ static htc_status dispatch(cli *c, int argc, char **argv)
     const char *name = argv[at];
     if (strcmp(name, "help") == 0) {
         const command *about = at + 1 < argc ? find_command(argv[at + 1]) : NULL;
+        if (at + 1 < argc && !about && argv[at + 1][0] != '-')
+            return no_command(c, argv[at + 1]);
         if (!about) {
             print_help();
             return HTC_OK;
@@ -111,7 +118,7 @@ static htc_status dispatch(cli *c, int argc, char **argv)
     }
     const command *cmd = find_command(name);
     if (!cmd)
-        return cli_error(c, HTC_EUSAGE, "", "htc --help lists the commands", "there is no command '%.60s'", name);
+        return no_command(c, name);
     /* The command comes first, the options that stood before it right after. */
     memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
     return cmd->run(c, argc - 1, argv + 1);

@@ -30,26 +30,34 @@ typedef struct up_options {
     uint32_t    foreground;
 } up_options;
 
-/* The configuration that was named, else the one in the state directory, else none. Gives an absolute path or NULL. */
-static htc_status find_config(cli *c, const up_options *o, htc_state *state, char **path)
+static htc_status read_config(cli *c, const char *named, int *others)
 {
-    const char *named = o->config ? o->config : htc_state_path(state, HTC_STATE_CONFIG);
-    *path = NULL;
-    if (!o->config && access(named, F_OK) != 0)
-        return HTC_OK;
     htc_config   *config;
     htc_registry *policies = NULL; /* of files: whether they can be had is told here, and not in a log */
     htc_status    s = htc_config_load(&plain, named, &config, &c->error);
     if (s == HTC_EINPUT && !c->error.hint[0])
         snprintf(c->error.hint, sizeof c->error.hint, "check the name and its permissions");
-    if (s == HTC_OK && (s = htc_config_policies(config, &policies, &c->error)) != HTC_OK)
-        htc_config_destroy(config);
-    htc_registry_destroy(policies);
     if (s != HTC_OK)
         return s;
-    if (htc_config_number(config, "server.others"))
-        s = htc_state_share(state, 1, &c->error);
+    s = htc_config_policies(config, &policies, &c->error);
+    htc_registry_destroy(policies);
+    *others = s == HTC_OK && htc_config_number(config, "server.others") != 0;
     htc_config_destroy(config);
+    return s;
+}
+
+
+/* The configuration that was named, else the one in the state directory, else none. Gives an absolute path or NULL. */
+static htc_status find_config(cli *c, const up_options *o, htc_state *state, char **path)
+{
+    const char *named = o->config ? o->config : htc_state_path(state, HTC_STATE_CONFIG);
+    int         others = 0;
+    *path = NULL;
+    if (!o->config && access(named, F_OK) != 0)
+        return HTC_OK;
+    htc_status s = read_config(c, named, &others);
+    if (s == HTC_OK && others)
+        s = htc_state_share(state, 1, &c->error);
     if (s == HTC_OK)
         *path = realpath(named, NULL);
     return s;
@@ -297,6 +305,8 @@ htc_status run_up(cli *c, int argc, char **argv)
         s = want_words(c, cmd, &w, 0, 0);
     if (s == HTC_OK && dir_is_cluster_alone(c->dir))
         s = cli_error(c, HTC_EEXISTS, c->dir, "give another --dir", "the store of htc kv cluster is here");
+    if (s == HTC_OK && o.config) /* nothing is made for one that cannot be read */
+        s = read_config(c, o.config, &(int){ 0 });
     if (s == HTC_OK)
         s = htc_state_open(&plain, c->dir, 1, &state, &c->error);
     if (s == HTC_OK && htc_state_holder(state))

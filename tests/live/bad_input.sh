@@ -10,6 +10,14 @@ refuse 3 'no system runs here' "${H[@]}" wait 1
 [ $((SECONDS - began)) -lt 30 ] || fail "htc wait waited for a system that does not exist"
 # A directory in which none runs, since it did not start or has ended, is no other case.
 refuse 2 'cannot read the configuration not-there.ini: No such file or directory: check the name' "${H[@]}" up --config not-there.ini
+[ ! -e "$dir" ] || fail "an htc up that cannot be has made $dir"
+mkdir -m 700 "$dir"
+refuse 1 "there is no command 'nosuch'" "$htc" help nosuch
+for words in help 'help --help' 'help submit'; do
+    # shellcheck disable=SC2086
+    expect 0 "$htc" $words
+    [[ $out == usage:* ]] || fail "htc $words: $out"
+done
 for command in 'wait 1' 'wait last' 'fetch last' 'logs last' 'report'; do
     # shellcheck disable=SC2086
     refuse 3 'no system runs here' timeout 25 "${H[@]}" $command
