@@ -30,6 +30,7 @@ typedef struct up_options {
     uint32_t    foreground;
 } up_options;
 
+/* Whether it can be read, with its policies; *others: whether it lets other users in. */
 static htc_status read_config(cli *c, const char *named, int *others)
 {
     htc_config   *config;
@@ -45,7 +46,6 @@ static htc_status read_config(cli *c, const char *named, int *others)
     htc_config_destroy(config);
     return s;
 }
-
 
 /* The configuration that was named, else the one in the state directory, else none. Gives an absolute path or NULL. */
 static htc_status find_config(cli *c, const up_options *o, htc_state *state, char **path)
